@@ -1,0 +1,25 @@
+// The reference evaluator: slow and obvious, it defines what the ops mean. Sequential, whatever the loops permit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ir/ir.h"
+
+namespace appy::ir {
+
+struct EvalResult {
+  enum class Outcome : uint8_t { done, declined, failed, out_of_fuel } outcome = Outcome::done;
+  std::vector<Word> results;    // on done, and on failed where the check has state
+  int32_t check = -1;           // ordinal of the failed check in walk order
+  std::vector<int64_t> info;
+};
+
+/// `args` as in runtime/kernel.h. `fuel` bounds the number of ops executed.
+EvalResult evaluate(const Graph&, std::span<const Word> args, uint64_t fuel = UINT64_MAX);
+
+/// One pure op on words, shared with the constant folder.
+Word evaluate_op(Opcode, DType result, DType operand, std::span<const Word> operands);
+
+}  // namespace appy::ir

@@ -1,0 +1,236 @@
+#include "ir/ir.h"
+
+#include <array>
+#include <stdexcept>
+
+namespace appy::ir {
+
+namespace {
+
+struct TypeInfo {
+  std::string_view name;
+  int bits;
+  TypeClass cls;
+};
+
+constexpr std::array kTypes = {
+#define X(name, bits, cls) TypeInfo{#name, bits, TypeClass::cls},
+#include "ir/types.def"
+#undef X
+};
+
+constexpr std::array kOps = {
+#define X(name, arity, effect, rule) OpInfo{#name, arity, Effect::effect, Rule::rule},
+#include "ir/ops.def"
+#undef X
+};
+
+constexpr std::array kChecks = {
+#define X(name, exception, ninfo) std::string_view{#name},
+#include "ir/checks.def"
+#undef X
+};
+
+constexpr std::array kCombiners = {
+#define X(name, op) std::string_view{#name},
+#include "ir/combiners.def"
+#undef X
+};
+
+void rewrite_operands(Block& block, const std::vector<Value*>& to) {
+  walk(block, [&](Op& op) {
+    for (Value*& operand : op.operands) {
+      while (operand->id < to.size() && to[operand->id] && to[operand->id] != operand) operand = to[operand->id];
+    }
+  });
+}
+
+}  // namespace
+
+int size_of(DType t) { return kTypes[static_cast<size_t>(t)].bits / 8; }
+TypeClass class_of(DType t) { return kTypes[static_cast<size_t>(t)].cls; }
+std::string_view name_of(DType t) { return kTypes[static_cast<size_t>(t)].name; }
+const OpInfo& info(Opcode c) { return kOps[static_cast<size_t>(c)]; }
+std::string_view name_of(CheckKind k) { return kChecks[static_cast<size_t>(k)]; }
+std::string_view name_of(Combiner c) { return kCombiners[static_cast<size_t>(c)]; }
+
+bool is_terminator(Opcode c) { return c == Opcode::yield_ || c == Opcode::continue_ || c == Opcode::break_; }
+
+Value* Op::view() const {
+  switch (code) {
+    case Opcode::load_:
+      return operands.at(0);
+    case Opcode::store_:
+    case Opcode::atomic_:
+      return operands.at(1);
+    default:
+      throw std::logic_error("view() of an op that accesses no memory");
+  }
+}
+
+void Block::append(Op* op) {
+  op->parent = this;
+  op->prev = last;
+  op->next = nullptr;
+  (last ? last->next : first) = op;
+  last = op;
+}
+
+void Block::insert_before(Op* position, Op* op) {
+  op->parent = this;
+  op->prev = position->prev;
+  op->next = position;
+  (position->prev ? position->prev->next : first) = op;
+  position->prev = op;
+}
+
+void Block::remove(Op* op) {
+  (op->prev ? op->prev->next : first) = op->next;
+  (op->next ? op->next->prev : last) = op->prev;
+  op->parent = nullptr;
+  op->prev = op->next = nullptr;
+}
+
+Graph::Graph() {
+  locs.emplace_back();
+  body = new_block(nullptr);
+}
+
+Value* Graph::new_value(Type type, Op* op, Block* block, uint32_t index) {
+  Value& v = values_.emplace_back();
+  v.type = type;
+  v.id = static_cast<uint32_t>(values_.size() - 1);
+  v.op = op;
+  v.block = block;
+  v.index = index;
+  return &v;
+}
+
+Op* Graph::new_op(Opcode code, LocId loc) {
+  Op& op = ops_.emplace_back();
+  op.code = code;
+  op.loc = loc;
+  op.graph = this;
+  return &op;
+}
+
+Block* Graph::new_block(Op* owner) {
+  Block& block = blocks_.emplace_back();
+  block.graph = this;
+  block.owner = owner;
+  return &block;
+}
+
+LocId Graph::add_loc(Loc loc) {
+  for (size_t i = locs.size(); i-- > 0;) {
+    const Loc& known = locs[i];
+    if (known.line == loc.line && known.column == loc.column && known.inlined_at == loc.inlined_at &&
+        known.file == loc.file) {
+      return static_cast<LocId>(i);
+    }
+  }
+  locs.push_back(std::move(loc));
+  return static_cast<LocId>(locs.size() - 1);
+}
+
+Value* add_result(Op& op, Type type) {
+  Value* v = op.graph->new_value(type, &op, nullptr, static_cast<uint32_t>(op.results.size()));
+  op.results.push_back(v);
+  return v;
+}
+
+Value* add_arg(Block& block, Type type, std::string name) {
+  Value* v = block.graph->new_value(type, nullptr, &block, static_cast<uint32_t>(block.args.size()));
+  v->name = std::move(name);
+  block.args.push_back(v);
+  return v;
+}
+
+void replace_uses(Graph& graph, const std::vector<Value*>& to) { rewrite_operands(*graph.body, to); }
+
+void replace_uses(Graph& graph, Value* from, Value* to) {
+  walk(*graph.body, [&](Op& op) {
+    for (Value*& operand : op.operands) {
+      if (operand == from) operand = to;
+    }
+  });
+}
+
+bool defined_outside(const Value& value, const Block& block) {
+  const Block* at = value.op ? value.op->parent : value.block;
+  while (at) {
+    if (at == &block) return false;
+    at = at->owner ? at->owner->parent : nullptr;
+  }
+  return true;
+}
+
+Op* enclosing_loop(const Block& block) {
+  for (const Block* at = &block; at && at->owner; at = at->owner->parent) {
+    if (at->owner->code == Opcode::for_ || at->owner->code == Opcode::while_) return at->owner;
+  }
+  return nullptr;
+}
+
+namespace {
+
+class Cloner {
+ public:
+  Cloner(const Graph& from, Graph& to) : to_(to), map_(from.value_count()) {}
+
+  void block(const Block& from, Block& to) {
+    for (const Value* arg : from.args) {
+      Value* copy = add_arg(to, arg->type, arg->name);
+      copy->range = arg->range;
+      map_[arg->id] = copy;
+    }
+    for (const Op* op = from.first; op; op = op->next) to.append(this->op(*op));
+  }
+
+ private:
+  Op* op(const Op& from) {
+    Op* copy = to_.new_op(from.code, from.loc);
+    for (const Value* operand : from.operands) {
+      Value* mapped = map_[operand->id];
+      if (!mapped) throw std::logic_error("clone: an operand is used before its definition");
+      copy->operands.push_back(mapped);
+    }
+    copy->imm = from.imm;
+    copy->dim = from.dim;
+    copy->combiner = from.combiner;
+    if (from.access) copy->access = std::make_unique<Access>(*from.access);
+    if (from.check) copy->check = std::make_unique<Check>(*from.check);
+    if (from.loop) copy->loop = std::make_unique<Loop>(*from.loop);
+    for (const Block* inner : from.blocks) {
+      Block* made = to_.new_block(copy);
+      copy->blocks.push_back(made);
+      block(*inner, *made);
+    }
+    for (const Value* result : from.results) {
+      Value* made = add_result(*copy, result->type);
+      made->name = result->name;
+      made->range = result->range;
+      map_[result->id] = made;
+    }
+    return copy;
+  }
+
+  Graph& to_;
+  std::vector<Value*> map_;
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> clone(const Graph& graph) {
+  auto copy = std::make_unique<Graph>();
+  copy->name = graph.name;
+  copy->exact = graph.exact;
+  copy->may_alias = graph.may_alias;
+  copy->result_names = graph.result_names;
+  copy->locs = graph.locs;
+  copy->remarks = graph.remarks;
+  Cloner(graph, *copy).block(*graph.body, *copy->body);
+  return copy;
+}
+
+}  // namespace appy::ir

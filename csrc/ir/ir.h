@@ -1,0 +1,256 @@
+// The graph: structured SSA without Python objects and without assumptions about a backend.
+//
+// A Graph is one region. It has parameters (scalars and array views), one body block and results. Ops live in blocks,
+// in order; loops and conditionals own blocks. A Value is defined once, by an op or as a block argument, and is visible
+// in the rest of its block and in blocks nested there. docs/ir.md describes every op and the text form.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace appy::ir {
+
+enum class DType : uint8_t {
+#define X(name, bits, cls) name##_,
+#include "ir/types.def"
+#undef X
+};
+
+enum class TypeClass : uint8_t { boolean, sint, uint, real };
+
+/// Size in bytes (1, 2, 4 or 8), class and text name of a scalar type.
+int size_of(DType);
+TypeClass class_of(DType);
+std::string_view name_of(DType);
+inline bool is_real(DType t) { return class_of(t) == TypeClass::real; }
+inline bool is_int(DType t) { return class_of(t) == TypeClass::sint || class_of(t) == TypeClass::uint; }
+inline bool is_signed(DType t) { return class_of(t) == TypeClass::sint; }
+
+/// What is known of a view's strides. `inner`: the last dimension has unit stride. `c`, `f`: contiguous.
+enum class Layout : uint8_t { strided, inner, c, f };
+
+/// A scalar type (rank < 0) or a view of `rank` dimensions of that element type.
+struct Type {
+  DType dtype = DType::i64_;
+  int8_t rank = -1;
+  Layout layout = Layout::strided;
+  bool is_view() const { return rank >= 0; }
+  friend bool operator==(const Type&, const Type&) = default;
+};
+inline Type scalar(DType t) { return {t, -1, Layout::strided}; }
+
+/// A scalar in 64 bits: integers sign- or zero-extended, bool 0 or 1, f64 its bits, f32 its bits in the low half.
+/// Constants, arguments, results and snapshots all use it.
+using Word = uint64_t;
+
+enum class Opcode : uint8_t {
+#define X(name, arity, effect, rule) name##_,
+#include "ir/ops.def"
+#undef X
+};
+
+enum class Effect : uint8_t { pure, load, store, atomic, guard, control };
+enum class Rule : uint8_t { same, boolean, cond, given, index, real, none };
+
+struct OpInfo {
+  std::string_view name;
+  int arity;
+  Effect effect;
+  Rule rule;
+};
+const OpInfo& info(Opcode);
+inline bool is_pure(Opcode c) { return info(c).effect == Effect::pure; }
+bool is_terminator(Opcode);
+
+enum class CheckKind : uint8_t {
+#define X(name, exception, ninfo) name##_,
+#include "ir/checks.def"
+#undef X
+};
+
+enum class Combiner : uint8_t {
+#define X(name, op) name##_,
+#include "ir/combiners.def"
+#undef X
+};
+std::string_view name_of(CheckKind);
+std::string_view name_of(Combiner);
+
+struct Op;
+struct Block;
+struct Graph;
+
+/// Inclusive bounds of an integer value, as far as guards promise them (parameters) or an analysis found them.
+struct Range {
+  int64_t lo = INT64_MIN;
+  int64_t hi = INT64_MAX;
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+struct Value {
+  Type type;
+  uint32_t id = 0;         // unique in the graph; dense enough to index side tables of size Graph::value_count()
+  Op* op = nullptr;        // defining op, or null for a block argument or parameter
+  Block* block = nullptr;  // owning block of a block argument or parameter
+  uint32_t index = 0;      // which result or argument
+  Range range;             // promised by the region's guards; only parameters carry one
+  std::string name;        // printed name without '%', may be empty
+};
+
+/// Index into Graph::locs. 0 is "unknown".
+using LocId = uint32_t;
+
+/// A source position and, for code of an inlined helper, the call it was inlined at.
+struct Loc {
+  std::string file;
+  int line = 0;
+  int column = 0;
+  LocId inlined_at = 0;
+};
+
+/// The subscript of a load, store or atomic, one affine row a dimension: index[d] = offset[d] + sum_k coef[d][k] * term k.
+/// The terms are the last `terms` operands of the op: loop variables, invariants, or loaded values (a gather). Indices
+/// are in elements, never negative, and in range: wrapping and checking are ops of their own before the access.
+struct Access {
+  int terms = 0;
+  std::vector<int64_t> offset;             // [rank]
+  std::vector<std::vector<int64_t>> coef;  // [rank][terms]
+};
+
+struct Check {
+  CheckKind kind = CheckKind::bounds_;
+  int ninfo = 0;           // operands after ok: words for the message
+  bool has_state = false;  // the remaining operands are the region's results as Python has them at this point
+  bool declines = false;   // nothing was written yet: on failure the interpreter takes over from the start
+  std::string text;
+};
+
+enum class Schedule : uint8_t { automatic, statically, dynamic };
+
+/// How the value of a loop-carried variable depends on the iterations. For followers `leader` is the carried index whose
+/// comparison decides; `tie` (on the leader) is the carried index that holds the iteration of the last update.
+struct Carried {
+  Combiner combiner = Combiner::recur_;
+  int leader = -1;
+  int tie = -1;
+  friend bool operator==(const Carried&, const Carried&) = default;
+};
+
+struct Loop {
+  bool parallel = false;   // iterations may run on workers
+  bool simd = false;       // iterations may run in lanes
+  bool annotated = false;  // a pragma speaks of it: FMA (and, for its reductions, reassociation) is allowed
+  Schedule schedule = Schedule::automatic;
+  int64_t chunk = 0;    // schedule(…, chunk) or block(n); 0 is automatic
+  int64_t le = 0;       // le(n); 0 is none
+  int32_t threads = 0;  // num_threads(n); 0 is the default
+  int32_t collapse = 1;
+  std::vector<Carried> carried;  // one a carried value; `for` only
+};
+
+struct Op {
+  Opcode code = Opcode::const_;
+  LocId loc = 0;
+  Graph* graph = nullptr;  // owning graph
+  Block* parent = nullptr;
+  Op* prev = nullptr;
+  Op* next = nullptr;
+  std::vector<Value*> operands;
+  std::vector<Value*> results;
+  std::vector<Block*> blocks;
+
+  Word imm = 0;                           // const
+  int32_t dim = 0;                        // dim
+  Combiner combiner = Combiner::recur_;   // atomic
+  std::unique_ptr<Access> access;         // load, store, atomic
+  std::unique_ptr<Check> check;           // check
+  std::unique_ptr<Loop> loop;             // for
+
+  Value* result() const { return results.empty() ? nullptr : results[0]; }
+  /// The view operand of a load, store or atomic.
+  Value* view() const;
+  /// Index in `operands` of the first access term.
+  size_t first_term() const { return operands.size() - static_cast<size_t>(access->terms); }
+};
+
+struct Block {
+  Graph* graph = nullptr;
+  Op* owner = nullptr;  // null for the region's body
+  std::vector<Value*> args;
+  Op* first = nullptr;
+  Op* last = nullptr;  // the terminator, once complete
+
+  void append(Op*);
+  void insert_before(Op* position, Op*);
+  /// Unlinks the op; it stays allocated until the graph dies, so it can be inserted again elsewhere.
+  void remove(Op*);
+};
+
+enum class Severity : uint8_t { note, warning };
+
+/// What a stage wants a person to know: shown by appy.explain; warnings are also issued once.
+struct Remark {
+  Severity severity = Severity::note;
+  std::string stage;
+  LocId loc = 0;
+  std::string text;
+};
+
+struct Graph {
+  Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  std::string name = "region";
+  bool exact = false;      // bit for bit: no FMA, no reassociation
+  bool may_alias = false;  // views may overlap in any way: keep every load and store in order
+  Block* body = nullptr;   // its arguments are the parameters; its yield names the results
+  std::vector<std::string> result_names;  // for people; may be empty
+  std::vector<Loc> locs;   // locs[0] is unknown
+  std::vector<Remark> remarks;
+
+  Value* new_value(Type, Op* op, Block* block, uint32_t index);
+  Op* new_op(Opcode, LocId);
+  Block* new_block(Op* owner);
+  uint32_t value_count() const { return static_cast<uint32_t>(values_.size()); }
+  LocId add_loc(Loc);
+
+ private:
+  std::deque<Value> values_;
+  std::deque<Op> ops_;
+  std::deque<Block> blocks_;
+};
+
+/// Adds a result / a block argument of this type.
+Value* add_result(Op&, Type);
+Value* add_arg(Block&, Type, std::string name = {});
+
+/// Calls f(Op&) for every op of the block and the blocks nested in it, outermost first. f may remove its op.
+template <class F>
+void walk(Block& block, F&& f) {
+  for (Op *op = block.first, *next; op; op = next) {
+    next = op->next;
+    f(*op);
+    for (Block* inner : op->blocks) walk(*inner, f);
+  }
+}
+
+/// Replaces each use of values[i] by to[i] in the whole graph; `to` is indexed by Value::id, null means unchanged.
+/// Chains (a -> b -> c) are followed.
+void replace_uses(Graph&, const std::vector<Value*>& to);
+void replace_uses(Graph&, Value* from, Value* to);
+
+/// True if the value is defined outside `block` and everything nested in it.
+bool defined_outside(const Value&, const Block& block);
+
+/// The nearest enclosing loop op of a block (the op itself if the block is its body), or null.
+Op* enclosing_loop(const Block&);
+
+/// A deep copy.
+std::unique_ptr<Graph> clone(const Graph&);
+
+}  // namespace appy::ir

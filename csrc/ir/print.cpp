@@ -1,0 +1,76 @@
+#include <algorithm>
+
+#include "ir/op_printer.h"
+#include "ir/text.h"
+
+namespace appy::ir {
+
+namespace {
+
+bool is_plain(std::string_view name) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  };
+  return !name.empty() && std::all_of(name.begin(), name.end(), plain);
+}
+
+class GraphPrinter {
+ public:
+  GraphPrinter(const Graph& graph, PrintOptions options) : graph_(graph), options_(options), ops_(graph) {}
+
+  std::string text() {
+    out_ = "region @" + (is_plain(graph_.name) ? graph_.name : quoted(graph_.name)) + "(";
+    for (const Value* arg : graph_.body->args) {
+      out_ += (arg->index ? ", " : "") + ops_.name(*arg) + ": " + to_string(arg->type);
+      if (arg->range != Range{}) {
+        out_ += " in [" + std::to_string(arg->range.lo) + ", " + std::to_string(arg->range.hi) + "]";
+      }
+    }
+    out_ += ")";
+    if (graph_.exact) out_ += " exact";
+    if (graph_.may_alias) out_ += " may_alias";
+    if (!graph_.result_names.empty()) {
+      out_ += " results(";
+      for (size_t i = 0; i < graph_.result_names.size(); ++i) {
+        out_ += (i ? ", " : "") + quoted(graph_.result_names[i]);
+      }
+      out_ += ")";
+    }
+    out_ += " {\n";
+    block(*graph_.body, 1);
+    out_ += "}\n";
+    return std::move(out_);
+  }
+
+ private:
+  void indent(int depth) { out_.append(static_cast<size_t>(depth) * 2, ' '); }
+
+  void block(const Block& block, int depth) {
+    for (const Op* op = block.first; op; op = op->next) {
+      indent(depth);
+      out_ += ops_.line(*op);
+      if (options_.locs && op->loc) out_ += " " + ops_.loc(op->loc);
+      for (size_t i = 0; i < op->blocks.size(); ++i) {
+        if (i) indent(depth);
+        out_ += i ? "} else {\n" : " {\n";
+        this->block(*op->blocks[i], depth + 1);
+      }
+      if (!op->blocks.empty()) {
+        indent(depth);
+        out_ += "}";
+      }
+      out_ += "\n";
+    }
+  }
+
+  const Graph& graph_;
+  const PrintOptions options_;
+  const OpPrinter ops_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string print(const Graph& graph, PrintOptions options) { return GraphPrinter(graph, options).text(); }
+
+}  // namespace appy::ir

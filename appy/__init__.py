@@ -1,0 +1,70 @@
+"""appy compiles annotated Python loops: `#pragma` comments say what may run in parallel; they never change meaning.
+
+    @appy.jit
+    def saxpy(a, x, y):
+        #pragma parallel for simd
+        for i in range(len(x)):
+            y[i] += a * x[i]
+
+``python -m appy script.py`` does the same for a file that does not import appy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _C
+from ._api import config, disable, enable, enabled, lower, stats
+from ._errors import AppyWarning, CompileError, PragmaError
+from ._jit import jit
+from ._warn import warn as _warn_from_compiler
+
+_C.set_hooks(_warn_from_compiler, CompileError)
+
+__version__ = "0.1.0"
+
+# The uncompiled library of the pragma language: NumPy under our names, loaded when it is first used.
+_LIBRARY = frozenset(
+    """MVL vidx tensorlib empty zeros ones full arange empty_like zeros_like copy randn randint mv dot outer matmul sum
+    prod min max any all argmin argmax where maximum minimum abs sqrt exp log sin cos tan tanh sinh cosh floor ceil
+    power mean transpose isnan isinf isfinite erf sign exp2 log2 log10 arctan arctan2 arcsin arccos""".split()
+)
+# What `from appy import *` leaves alone: names of builtins.
+_SHADOWS = frozenset("sum min max any all abs".split())
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LIBRARY:
+        from . import _library
+
+        return _library.get(name)
+    if name == "utils":
+        import importlib
+
+        return importlib.import_module("." + name, __name__)
+    if name == "explain":
+        from ._explain import explain
+
+        return explain
+    raise AttributeError(f"module 'appy' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LIBRARY, "utils", "explain"})
+
+
+__all__ = [
+    "AppyWarning",
+    "CompileError",
+    "PragmaError",
+    "config",
+    "disable",
+    "enable",
+    "enabled",
+    "explain",
+    "jit",
+    "lower",
+    "stats",
+    "utils",
+    *sorted(_LIBRARY - _SHADOWS),
+]

@@ -1,0 +1,94 @@
+"""``appy.explain(f)``: what became of each region of a function, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import _C
+from ._rewrite import regions_of
+
+
+class Explanation:
+    """The report as text (``str``, and what a prompt shows) and as data (``regions``, one dict each)."""
+
+    def __init__(self, name: str, regions: list[dict[str, Any]]) -> None:
+        self.name = name
+        self.regions = regions
+
+    def __str__(self) -> str:
+        if not self.regions:
+            return f"{self.name}: no region"
+        return "\n".join(line for region in self.regions for line in _region_lines(region))
+
+    __repr__ = __str__
+
+
+def explain(function: Callable[..., Any]) -> Explanation:
+    """Reports on every region of a decorated or transparently compiled function, and prints the report.
+
+    For each statement: whether it runs compiled and for which types, the loops with their vector width and threads, the
+    passes that changed something, and for what stays in the interpreter the reason and the remedy.
+    """
+    inner: Any = function
+    while hasattr(inner, "__wrapped__"):
+        inner = inner.__wrapped__
+    code = getattr(getattr(inner, "__func__", inner), "__code__", None)
+    if code is None:
+        raise TypeError(f"appy.explain takes a function, not {type(function).__name__}")
+    reports = [_C.region_report(region) for region in regions_of(code)]
+    explanation = Explanation(code.co_qualname, [r for r in reports if r is not None])
+    print(explanation)
+    return explanation
+
+
+def _region_lines(region: dict[str, Any]) -> list[str]:
+    stats = region["stats"]
+    lines = [
+        f"{region['file']}, lines {region['line']}-{region['end_line']}, in {region['name']}:",
+        f"  entered {stats['runs'] + stats['declined']} times, {stats['runs']} compiled",
+    ]
+    lines += _source_lines(region)
+    if not region["specializations"]:
+        lines.append("  not entered yet" if not stats["declined"] else "  not compiled")
+    for one in region["specializations"]:
+        lines += _specialization_lines(one)
+    if region["last_decline"]:
+        lines.append(f"  last left to the interpreter because {region['last_decline']}")
+    return lines
+
+
+def _source_lines(region: dict[str, Any]) -> list[str]:
+    """The statement's source, each line marked with what the last specialization made of it."""
+    import linecache
+
+    if not region["specializations"]:
+        return []
+    last = region["specializations"][-1]
+    out = []
+    for number in range(region["line"], region["end_line"] + 1):
+        text = linecache.getline(region["file"], number).rstrip()
+        if last["compiled"]:
+            mark = "+"
+        else:
+            mark = "!" if last["line"] == number else "-"
+        out.append(f"  {mark} {number:4} {text}")
+    return out
+
+
+def _specialization_lines(one: dict[str, Any]) -> list[str]:
+    kind = ", in order, for arrays that overlap" if one["sequential"] else ""
+    lines = [f"  for {one['signature'] or 'no inputs'}{kind}:"]
+    if one["compiled"]:
+        lines.append(f"    compiled in {one['compile_seconds'] * 1e3:.2f} ms, run {one['runs']} times")
+        lines += [f"    {row}" for row in one["summary"].splitlines()]
+        if one["passes"]:
+            lines.append(f"    changed by {', '.join(one['passes'])}")
+    else:
+        where = f"{one['file']}, line {one['line']}: " if one["line"] else ""
+        lines.append(f"    not compiled: {where}{one['reason']} [{one['abort']}]")
+        if one["remedy"]:
+            lines.append(f"    remedy: {one['remedy']}")
+    for remark in one["remarks"]:
+        lines.append(f"    {'warning' if remark['warning'] else 'remark'}, line {remark['line']}: {remark['text']}")
+    return lines

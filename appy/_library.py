@@ -1,0 +1,97 @@
+"""The library that kernels are written with, uncompiled: NumPy, or whatever `appy.tensorlib` is, under our names."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy
+
+MVL = 128
+
+
+def tensorlib() -> Any:
+    """The module that allocates: `appy.tensorlib`, which may be assigned; NumPy by default."""
+    return vars(sys.modules[__package__]).get("tensorlib", numpy)
+
+
+def vidx(start: int, length: int, bound: int | None = None) -> Any:
+    """The indices ``start`` to ``start + length``, those past ``bound`` left out."""
+    stop = start + length
+    return tensorlib().arange(start, stop if bound is None else min(stop, bound))
+
+
+def _dtype(dtype: Any) -> Any:
+    return getattr(tensorlib(), dtype, dtype) if isinstance(dtype, str) else dtype
+
+
+def empty(shape: Any, dtype: Any = "float64", **more: Any) -> Any:
+    return tensorlib().empty(shape, dtype=_dtype(dtype), **more)
+
+
+def zeros(shape: Any, dtype: Any = "float64", **more: Any) -> Any:
+    return tensorlib().zeros(shape, dtype=_dtype(dtype), **more)
+
+
+def ones(shape: Any, dtype: Any = "float64", **more: Any) -> Any:
+    return tensorlib().ones(shape, dtype=_dtype(dtype), **more)
+
+
+def full(shape: Any, value: Any, dtype: Any = "float64", **more: Any) -> Any:
+    shape = (shape,) if isinstance(shape, int) else shape
+    return tensorlib().full(shape, value, dtype=_dtype(dtype), **more)
+
+
+def arange(*bounds: Any, **more: Any) -> Any:
+    if "dtype" in more:
+        more["dtype"] = _dtype(more["dtype"])
+    return tensorlib().arange(*bounds, **more)
+
+
+def copy(array: Any) -> Any:
+    return array.clone() if hasattr(array, "clone") else array.copy()
+
+
+def randn(*shape: Any, dtype: Any = "float64") -> Any:
+    """Samples of the standard normal distribution; the shape as ints or as one tuple or list."""
+    lib = tensorlib()
+    sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    if hasattr(lib, "randn"):
+        return lib.randn(*sizes, dtype=_dtype(dtype))
+    samples = lib.random.randn(*sizes)
+    return samples.astype(_dtype(dtype)) if sizes else samples
+
+
+def randint(low: int, high: int | None = None, size: Any = None, dtype: Any = "int64") -> Any:
+    """Random integers of [low, high), or of [0, low) without ``high``."""
+    lib = tensorlib()
+    if high is None:
+        low, high = 0, low
+    if hasattr(lib, "randint"):
+        return lib.randint(low, high, (size,) if isinstance(size, int) else size or (), dtype=_dtype(dtype))
+    return lib.random.randint(low, high, size, dtype=_dtype(dtype))
+
+
+def mv(matrix: Any, vector: Any) -> Any:
+    return matrix @ vector
+
+
+def erf(x: Any) -> Any:
+    lib = tensorlib()
+    if hasattr(lib, "erf"):
+        return lib.erf(x)
+    try:
+        from scipy import special
+    except ImportError:
+        import math
+
+        return numpy.vectorize(math.erf, otypes=[float])(x)
+    return special.erf(x)
+
+
+def get(name: str) -> Any:
+    """What ``appy.<name>`` is."""
+    if name == "tensorlib":
+        return tensorlib()
+    own = globals().get(name)
+    return own if own is not None else getattr(tensorlib(), name)

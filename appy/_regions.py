@@ -1,0 +1,178 @@
+"""Finds the statements of pragmas in bytecode, each copy of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import CodeType
+from typing import NamedTuple
+
+from ._assemble import Assembly, Instr, stack_depths
+from .pragmas import PlacedPragma
+
+# Instructions that FOR_ITER jumps to when it is exhausted: none, END_FOR, or END_FOR and POP_TOP.
+_LOOP_END = min(max(sys.version_info[1] - 11, 0), 2)
+_RETURNS = ("RETURN_VALUE", "RETURN_CONST")
+# What cannot stand in the iterable of a `for`, but may stand before it.
+_NOT_IN_ITERABLE = frozenset(("PUSH_EXC_INFO", "RERAISE", "RAISE_VARARGS", "RESUME", "END_FOR", *_RETURNS))
+
+
+class Entry(NamedTuple):
+    """One copy of the statement: the instructions ``[begin, end)`` of the code object."""
+
+    begin: Instr
+    end: Instr
+    depth: int  # of the stack before `begin`
+    returns: bool  # a `return` may leave it
+
+
+class Region:
+    """The outermost annotated statement, with the pragmas in it. Its first entry stands for the others."""
+
+    def __init__(self, pragma: PlacedPragma, pragmas: list[PlacedPragma]) -> None:
+        self.pragma = pragma
+        self.pragmas = pragmas
+        self.entries: list[Entry] = []
+
+
+def outermost(pragmas: Sequence[PlacedPragma]) -> list[Region]:
+    """The regions that these pragmas make, in source order."""
+    loops = [p for p in pragmas if p.kind == "loop"]
+    found: list[Region] = []
+    for p in sorted(loops, key=lambda p: (p.line, -p.end_line)):
+        if not found or p.line > found[-1].pragma.end_line:
+            found.append(Region(p, [q for q in pragmas if p.line <= q.line and q.end_line <= p.end_line]))
+    return found
+
+
+def locate(assembly: Assembly, pragmas: Sequence[PlacedPragma]) -> list[Region]:
+    """The regions of a code object. A copy of a statement whose instructions are not those of the first copy makes a
+    region of its own. A region without entries is one that cannot be entered, though its loop is there."""
+    regions = outermost(pragmas)
+    if not regions:
+        return []
+    depths = stack_depths(assembly)
+    out: list[Region] = []
+    for region in regions:
+        kinds: dict[object, Region] = {}
+        for index, instr in enumerate(assembly.instrs):
+            if instr.name != "FOR_ITER" or not _is_loop_of(assembly.instrs, index, region.pragma):
+                continue
+            entry = _entry(assembly, index, region.pragma, depths)
+            shape = None if entry is None else _shape(assembly, entry)
+            if shape not in kinds:
+                kinds[shape] = Region(region.pragma, region.pragmas)
+                out.append(kinds[shape])
+            if entry is not None:
+                kinds[shape].entries.append(entry)
+    return out
+
+
+def is_rewritable(code: CodeType) -> bool:
+    """Class bodies, and modules with hidden variables of comprehensions, cannot be made again from their parts."""
+    return bool(code.co_flags & 1) or (code.co_name == "<module>" and not code.co_varnames)
+
+
+def _is_loop_of(instrs: list[Instr], index: int, pragma: PlacedPragma) -> bool:
+    instr = instrs[index]
+    line, end_line, column, _ = instr.position
+    if line is None:
+        return False
+    if column is None:  # -X no_debug_ranges: the first loop of that line that has a body below, or is all on it
+        if line not in (pragma.line, pragma.iter_line) or instr.target is None:
+            return False
+        stop = instrs.index(instr.target)
+        return pragma.end_line == pragma.line or any((i.position[0] or 0) > line for i in instrs[index:stop])
+    # From 3.13 on FOR_ITER has the position of the iterable, before that of the whole statement.
+    if (line, column) == (pragma.iter_line, pragma.iter_column):
+        return True
+    return (line, end_line) == (pragma.line, pragma.end_line) and (line, column) < (
+        pragma.iter_line,
+        pragma.iter_column,
+    )
+
+
+def _entry(assembly: Assembly, index: int, pragma: PlacedPragma, depths: dict[Instr, int]) -> Entry | None:
+    instrs = assembly.instrs
+    for_iter = instrs[index]
+    if index == 0 or instrs[index - 1].name != "GET_ITER" or for_iter.target is None or for_iter not in depths:
+        return None
+    begin = _begin(instrs, index, pragma)
+    stop = instrs.index(for_iter.target, index)
+    stop += _LOOP_END
+    end = _after_else(instrs, begin, index, stop, pragma)
+    if end is None:
+        return None
+    depth = depths[for_iter] - 1
+    if depths.get(instrs[begin]) != depth or depths.get(instrs[end], depth) != depth:
+        return None
+    inside = instrs[begin:end]
+    members = set(inside[1:])
+    for instr in instrs[:begin] + instrs[end:]:
+        if instr.target in members:
+            return None
+    for handler in assembly.handlers:
+        if handler.target in members and not begin <= instrs.index(handler.start) < end:
+            return None
+    return Entry(instrs[begin], instrs[end], depth, any(i.name in _RETURNS for i in inside))
+
+
+def _begin(instrs: list[Instr], index: int, pragma: PlacedPragma) -> int:
+    """Index of the first instruction that evaluates the iterable of the FOR_ITER at `index`."""
+    begin = index - 1
+    root = instrs[max(begin - 1, 0)].position
+    while begin > 0:
+        before = instrs[begin - 1]
+        line, end_line, column, _ = before.position
+        if line is None or before.name in _NOT_IN_ITERABLE:
+            break
+        if column is None:
+            if not pragma.line <= line <= pragma.end_line or before.name == "POP_TOP":
+                break
+        else:
+            start = (line, column)
+            last = (root[1] or pragma.end_line, root[3] or 0)
+            if start < (pragma.iter_line, pragma.iter_column) or start >= last:
+                break
+        begin -= 1
+    return begin
+
+
+def _after_else(instrs: list[Instr], begin: int, index: int, stop: int, pragma: PlacedPragma) -> int | None:
+    """Index of the first instruction after the statement, or None where it cannot be told.
+
+    Without a `break` the `else` block is no part of the region: it follows it. With one, the `break` jumps over it.
+    """
+    if stop >= len(instrs):
+        return None
+    body_line = max((i.position[0] or 0 for i in instrs[index + 1 : stop]), default=pragma.line)
+    line = instrs[stop].position[0]
+    if line is None or not body_line < line <= pragma.end_line or instrs[stop].name == "RERAISE":
+        return stop
+    place = {instr: at for at, instr in enumerate(instrs)}
+    leaving = {
+        place[i.target] for i in instrs[index + 1 : stop] if i.target and not begin <= place[i.target] < stop
+    }
+    if not leaving:
+        return stop
+    if len(leaving) != 1:
+        return None
+    end = leaving.pop()
+    if end <= stop:
+        return None
+    for instr in instrs[stop:end]:
+        at = instr.position[0]
+        if at is not None and not body_line < at <= pragma.end_line:
+            return None
+    return end
+
+
+def _shape(assembly: Assembly, entry: Entry) -> object:
+    """Equal for copies of a statement that do the same."""
+    instrs = assembly.instrs
+    first, last = instrs.index(entry.begin), instrs.index(entry.end)
+    place = {instr: at for at, instr in enumerate(instrs[first:last])}
+    return tuple(
+        (i.op, i.arg) if i.target is None else (i.op, place.get(i.target, -1 if i.target is entry.end else -2))
+        for i in instrs[first:last]
+    )

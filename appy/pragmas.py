@@ -1,0 +1,341 @@
+"""Finds the pragmas of a code object: comments from `tokenize`, each attached to the statement that follows it.
+
+The source is believed only where it provably belongs to the code object: the file's statement is compiled again and
+compared, as a whole or, where an import hook transformed the code, instruction by instruction for the pragma's own
+statement.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import io
+import linecache
+import os
+import re
+import tokenize
+import warnings
+from dataclasses import dataclass, field
+from types import CodeType
+
+from . import _C
+from ._errors import AppyWarning, PragmaError
+
+# `# pragma: no cover` and its kin belong to other tools.
+_CANDIDATE = re.compile(r"^[ \t]*#[ \t]?pragma(?![:\w])", re.MULTILINE)
+_COMMENT = re.compile(r"#[ \t]?pragma(?![:\w])[ \t]*(.*)$")
+_FUTURE_FLAGS = 0x1FF0000
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+@dataclass(frozen=True)
+class PlacedPragma:
+    """A pragma and the statement it speaks of.
+
+    Lines count from 1 and columns, in UTF-8 bytes, from 0. ``kind`` is ``"loop"``, ``"atomic"`` or ``"tensor"``;
+    ``iter_line`` and ``iter_column`` are the position of a ``for`` statement's iterable, which CPython gives to its
+    FOR_ITER instruction.
+    """
+
+    kind: str
+    text: str
+    line: int
+    end_line: int
+    iter_line: int
+    iter_column: int
+    pragma_line: int
+
+
+@dataclass
+class _Comment:
+    lines: list[int]
+    columns: list[int]
+    texts: list[str]
+    next_line: int = 0
+    next_column: int = -1
+
+
+@dataclass
+class _Misplaced:
+    line: int
+    message: str
+
+
+@dataclass
+class _Source:
+    """One version of one file."""
+
+    filename: str
+    text: str
+    tree: ast.Module
+    # (qualified name, first line) of a scope -> its pragmas, faults and the top-level statement that holds it
+    pragmas: dict[tuple[str, int], list[PlacedPragma]] = field(default_factory=dict)
+    faults: dict[tuple[str, int], list[PragmaError | _Misplaced]] = field(default_factory=dict)
+    top: dict[tuple[str, int], ast.stmt] = field(default_factory=dict)
+    codes: dict[tuple[int, int], dict[tuple[str, int], list[CodeType]]] = field(default_factory=dict)
+
+    def scope_codes(self, key: tuple[str, int], flags: int) -> list[CodeType]:
+        """The code objects of that name and first line, compiled from this text under these future flags."""
+        top = self.top.get(key)
+        cached = self.codes.get((id(top), flags))
+        if cached is None:
+            body = self.tree.body if top is None else [top]
+            module = ast.Module(body=body, type_ignores=[])
+            code = compile(module, self.filename, "exec", flags=flags, dont_inherit=True)
+            cached = {}
+            _collect_codes(code, cached)
+            self.codes[(id(top), flags)] = cached
+        return cached.get(key, [])
+
+
+_sources: dict[str, tuple[object, _Source | None]] = {}
+_warned: set[tuple[str, int, str]] = set()
+
+
+class SourceMissing(Exception):
+    """The source text of a code object cannot be had, or is not the text it was compiled from."""
+
+
+def pragmas_of(code: CodeType, *, warn_only: bool = False) -> list[PlacedPragma]:
+    """The pragmas in the body of ``code`` itself (not of functions nested in it), in source order.
+
+    A pragma that cannot be read raises `PragmaError`, or is a warning with ``warn_only``. Raises `SourceMissing` where
+    there is no source, or where it has changed since ``code`` was compiled.
+    """
+    source = source_of(code)
+    if source is None:
+        return []
+    key = (code.co_qualname, code.co_firstlineno if code.co_name != "<module>" else 1)
+    for fault in source.faults.get(key, ()):
+        if isinstance(fault, PragmaError) and not warn_only:
+            raise fault
+        _warn_once(source.filename, fault)
+    placed = source.pragmas.get(key, [])
+    if not placed:
+        return []
+    candidates = source.scope_codes(key, code.co_flags & _FUTURE_FLAGS)
+    if code in candidates:
+        return placed
+    believed = [p for p in placed if any(_same_statement(p, code, c) for c in candidates)]
+    if len(believed) != len(placed):
+        raise SourceMissing(
+            f"{source.filename} does not match the code of {code.co_qualname} (line {code.co_firstlineno}): "
+            "it was changed after it was imported; reload the module"
+        )
+    return believed
+
+
+def source_of(code: CodeType) -> _Source | None:
+    """The parsed source that holds ``code``, or None where its file has no pragma."""
+    filename = code.co_filename
+    stamp, text = _read(filename)
+    if text is None:
+        raise SourceMissing(f"the source of {code.co_qualname} ({filename}) is not available")
+    cached = _sources.get(filename)
+    if cached is not None and cached[0] == stamp:
+        return cached[1]
+    source = parse_source(text, filename)
+    _sources[filename] = (stamp, source)
+    return source
+
+
+def parse_source(text: str, filename: str) -> _Source | None:
+    """Parses a file's text and places its pragmas; None where it has none."""
+    if not _CANDIDATE.search(text):
+        return None
+    tree = ast.parse(text, filename)
+    source = _Source(filename, text, tree)
+    _Placer(source, _comments(text, tree)).run()
+    return source
+
+
+def _read(filename: str) -> tuple[object, str | None]:
+    try:
+        stat = os.stat(filename)
+        stamp: object = (stat.st_mtime_ns, stat.st_size)
+        cached = _sources.get(filename)
+        if cached is not None and cached[0] == stamp:
+            return stamp, ""
+        with open(filename, "rb") as raw:
+            data = raw.read()
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return stamp, io.TextIOWrapper(io.BytesIO(data), encoding, newline=None).read()
+    except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
+        pass
+    lines = linecache.getlines(filename)  # notebooks, doctests, zipped modules
+    if not lines:
+        return None, None
+    text = "".join(lines)
+    return hash(text), text
+
+
+def _comments(text: str, tree: ast.Module) -> list[_Comment]:
+    """Groups of pragma comments on lines of their own, each with the position of the token that follows.
+
+    Only the stretches between statement boundaries of the module that hold a candidate are tokenized.
+    """
+    candidates = [text.count("\n", 0, m.start()) + 1 for m in _CANDIDATE.finditer(text)]
+    lines = text.splitlines(keepends=True)
+    ends = [0] + [node.end_lineno or 0 for node in tree.body]
+    out: list[_Comment] = []
+    for first, last in zip(ends, ends[1:]):
+        if not any(first < c <= last for c in candidates):
+            continue
+        out += _stretch_comments(lines[first:last], first)
+    if any(c > ends[-1] for c in candidates):
+        out += _stretch_comments(lines[ends[-1] :], ends[-1])
+    return out
+
+
+def _stretch_comments(lines: list[str], base: int) -> list[_Comment]:
+    out: list[_Comment] = []
+    current: _Comment | None = None
+    fresh = True  # nothing but white space before this token on its line
+    skip = (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
+    for token in tokenize.generate_tokens(iter(lines).__next__):
+        if token.type == tokenize.COMMENT:
+            match = _COMMENT.match(token.string) if fresh else None
+            if match:
+                if current is None:
+                    current = _Comment([], [], [])
+                    out.append(current)
+                current.lines.append(base + token.start[0])
+                current.columns.append(token.start[1] + match.start(1))
+                current.texts.append(match.group(1).rstrip())
+        elif token.type not in skip:
+            if current is not None and token.type not in (tokenize.NEWLINE, tokenize.ENDMARKER):
+                line = lines[token.start[0] - 1]
+                current.next_line = base + token.start[0]
+                current.next_column = len(line[: token.start[1]].encode())
+                current = None
+            elif token.type == tokenize.ENDMARKER:
+                current = None
+        fresh = token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    return out
+
+
+class _Placer:
+    """Walks the tree once and files every pragma under the scope whose code holds its statement."""
+
+    def __init__(self, source: _Source, comments: list[_Comment]) -> None:
+        self.source = source
+        self.by_position = {(c.next_line, c.next_column): c for c in comments}
+        self.unplaced = {id(c): c for c in comments}
+        self.spans: list[tuple[int, int, tuple[str, int]]] = []  # first line, column, scope
+
+    def run(self) -> None:
+        for node in self.source.tree.body:
+            self.visit(node, "", ("<module>", 1), node)
+        for comment in self.unplaced.values():
+            key = self._scope_before(comment)
+            self._fault(key, _Misplaced(comment.lines[0], "is not followed by a statement"))
+
+    def visit(self, node: ast.AST, prefix: str, key: tuple[str, int], top: ast.stmt) -> None:
+        if isinstance(node, ast.stmt):
+            comment = self.by_position.get((node.lineno, node.col_offset))
+            if comment is not None and id(comment) in self.unplaced:
+                del self.unplaced[id(comment)]
+                self.place(comment, node, key)
+        if isinstance(node, _SCOPES):
+            name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+            first = node.lineno
+            for decorator in getattr(node, "decorator_list", ()):
+                first = min(first, decorator.lineno)
+            qualname = prefix + name
+            key = (qualname, first)
+            prefix = qualname + ("." if isinstance(node, ast.ClassDef) else ".<locals>.")
+            self.source.top[key] = top
+            self.spans.append((first, node.col_offset, key))
+        for child in ast.iter_child_nodes(node):
+            self.visit(child, prefix, key, top)
+
+    def place(self, comment: _Comment, node: ast.stmt, key: tuple[str, int]) -> None:
+        text = "\n".join(comment.texts)
+        try:
+            kind = _C.parse_pragma(text)["kind"]
+        except _C.PragmaSyntaxError as error:
+            column, expected = error.args
+            self._fault(key, self._syntax_fault(comment, text, column, expected))
+            return
+        misplaced = _misplaced(kind, node)
+        if misplaced:
+            self._fault(key, _Misplaced(comment.lines[0], misplaced))
+            return
+        it = node.iter if isinstance(node, ast.For) else node
+        placed = PlacedPragma(
+            kind, text, node.lineno, node.end_lineno or node.lineno, it.lineno, it.col_offset, comment.lines[0]
+        )
+        self.source.pragmas.setdefault(key, []).append(placed)
+
+    def _syntax_fault(self, comment: _Comment, text: str, column: int, expected: str) -> PragmaError:
+        row = text.count("\n", 0, column)
+        column -= text.rfind("\n", 0, column) + 1
+        line, at = comment.lines[row], comment.columns[row] + column
+        return PragmaError(
+            f"{self.source.filename}, line {line}, column {at + 1}: cannot read `{comment.texts[row]}`: expected {expected}"
+        )
+
+    def _fault(self, key: tuple[str, int], fault: PragmaError | _Misplaced) -> None:
+        self.source.faults.setdefault(key, []).append(fault)
+
+    def _scope_before(self, comment: _Comment) -> tuple[str, int]:
+        """The scope that a comment is indented into."""
+        column = comment.columns[0] - len("#pragma ")
+        inside = [span for span in self.spans if span[0] <= comment.lines[0] and span[1] < column]
+        return max(inside)[2] if inside else ("<module>", 1)
+
+
+def _misplaced(kind: str, node: ast.stmt) -> str:
+    """Why a pragma of this kind cannot stand before this statement, or an empty string."""
+    what = type(node).__name__
+    if kind == "loop" and not isinstance(node, ast.For):
+        return f"is a loop pragma and stands before a statement that is no `for` loop ({what})"
+    if kind == "atomic" and not (isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript)):
+        return f"says `atomic` and stands before a statement that updates no array element ({what})"
+    if kind == "tensor" and not isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)):
+        return f"is a tensor pragma and stands before a statement that is no assignment ({what})"
+    return ""
+
+
+def _warn_once(filename: str, fault: PragmaError | _Misplaced) -> None:
+    if isinstance(fault, _Misplaced):
+        line, message = fault.line, f"{filename}, line {fault.line}: the pragma {fault.message}; it has no effect"
+    else:
+        line, message = 0, str(fault)
+    if (filename, line, message) in _warned:
+        return
+    _warned.add((filename, line, message))
+    warnings.warn_explicit(message, AppyWarning, filename, line or 1)
+
+
+def _collect_codes(code: CodeType, into: dict[tuple[str, int], list[CodeType]]) -> None:
+    first = code.co_firstlineno if code.co_name != "<module>" else 1
+    into.setdefault((code.co_qualname, first), []).append(code)
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            _collect_codes(const, into)
+
+
+def _same_statement(pragma: PlacedPragma, code: CodeType, candidate: CodeType) -> bool:
+    """True if the instructions of the pragma's statement are the same in both, whatever happened around them."""
+    ours = _statement_instructions(pragma, code)
+    return bool(ours) and ours == _statement_instructions(pragma, candidate)
+
+
+def _statement_instructions(pragma: PlacedPragma, code: CodeType) -> list[tuple[object, ...]]:
+    out: list[tuple[object, ...]] = []
+    base: int | None = None
+    for ins in dis.get_instructions(code):
+        line = ins.positions.lineno if ins.positions else None
+        if line is None or not pragma.line <= line <= pragma.end_line:
+            continue
+        if base is None:
+            base = ins.offset
+        if ins.opcode in dis.hasjrel or ins.opcode in dis.hasjabs:
+            arg: object = ins.argval - base
+        elif ins.opcode in dis.hasconst:
+            arg = (type(ins.argval).__name__, repr(ins.argval))
+        else:
+            arg = ins.argval if ins.argval is not None else ins.arg
+        out.append((ins.opname, arg))
+    return out

@@ -1,0 +1,208 @@
+"""Side-by-side timings: appy against C, Numba and NumPy, each in a process of its own.
+
+usage: python benchmarks/run.py --suite loops [--only saxpy,dot] [--rounds 15] [--json FILE] [--plot FILE]
+
+A case is first checked: every side's result and written arrays must agree. Then, round by round, each side times the
+same number of calls in turn while the others are stopped (SIGSTOP), so that nobody's spinning threads disturb the next.
+The table gives the median time, and the median of the round-by-round ratios to appy with a 95 % bootstrap interval; a
+ratio above 1 says that appy is faster. Where two sides both reach 95 % of the bandwidth that STREAM's triad reaches in
+the same run on arrays of the same size, it is a tie.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import pickle
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "kernels"))
+SIDES = ("appy", "c", "numba", "numpy")
+
+# Bytes that must move at least, for the cases whose time is memory traffic.
+TRAFFIC = {
+    "saxpy": 24, "dot": 16, "total": 8, "product": 8, "largest": 8, "argmin": 8, "prefix_sum": 16,
+    "jacobi_1d": 16, "jacobi_2d": 16, "periodic": 16, "guarded": 16,
+}  # fmt: skip
+
+
+class Worker:
+    def __init__(self, side: str, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "worker.py"), side, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def ask(self, verb, argument):
+        self.process.send_signal(signal.SIGCONT)
+        pickle.dump((verb, argument), self.process.stdin)
+        self.process.stdin.flush()
+        answer = pickle.load(self.process.stdout)
+        self.process.send_signal(signal.SIGSTOP)
+        return answer
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def agree(got, want):
+    """Results equal up to reassociation."""
+    got_result, got_arrays, _ = got
+    want_result, want_arrays, _ = want
+    if want_result is not None:
+        np.testing.assert_allclose(got_result, want_result, rtol=1e-9)
+    for g, w in zip(got_arrays, want_arrays):
+        np.testing.assert_allclose(g, w, rtol=1e-9, atol=1e-9)
+
+
+def interval(ratios, rng):
+    """Median and its 95 % bootstrap interval."""
+    samples = np.median(rng.choice(ratios, (2000, len(ratios))), axis=1)
+    return float(np.median(ratios)), float(np.percentile(samples, 2.5)), float(np.percentile(samples, 97.5))
+
+
+def measure(workers, name, rounds, rng):
+    prepared = {side: w.ask("prepare", name) for side, w in workers.items()}
+    present = [side for side in SIDES if prepared.get(side) is not None]
+    for side in present:
+        if side != "appy":
+            agree(prepared[side], prepared["appy"])
+    once = workers["appy"].ask("time", 1)
+    calls = max(1, min(2000, round(0.02 / once)))
+    times = {side: [] for side in present}
+    for r in range(rounds):
+        for side in present if r % 2 == 0 else reversed(present):
+            times[side].append(workers[side].ask("time", calls))
+    row = {"seconds": {s: float(np.median(t)) for s, t in times.items()}, "calls": calls, "ratio": {}}
+    row["first_call"] = {s: prepared[s][2] for s in present}
+    for side in present:
+        if side != "appy":
+            row["ratio"][side] = interval(np.array(times[side]) / np.array(times["appy"]), rng)
+    return row
+
+
+def verdict(row, side, name, bandwidth, n):
+    if side not in row["ratio"]:
+        return "-"
+    if name in TRAFFIC:
+        moved = TRAFFIC[name] * n
+        if all(moved / row["seconds"][s] >= 0.95 * bandwidth for s in ("appy", side)):
+            return "tie"
+    _, low, high = row["ratio"][side]
+    return "ahead" if low > 1 else "behind" if high < 1 else "even"
+
+
+def machine():
+    with open("/proc/cpuinfo") as file:
+        model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown")
+    gcc = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
+    versions = {"python": platform.python_version(), "numpy": np.__version__, "gcc": gcc}
+    try:
+        import numba
+
+        versions["numba"] = numba.__version__
+    except ImportError:
+        pass
+    return {"cpu": model, "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(), **versions}
+
+
+def print_row(name, row, verdicts):
+    cells = [f"{name:16}"]
+    for side in SIDES:
+        t = row["seconds"].get(side)
+        cells.append(f"{t * 1e3:9.3f}" if t else f"{'-':>9}")
+    for side in SIDES[1:]:
+        if side in row["ratio"]:
+            m, low, high = row["ratio"][side]
+            cells.append(f"{m:6.2f} [{low:5.2f},{high:6.2f}] {verdicts[side]:6}")
+        else:
+            cells.append(f"{'-':>29}")
+    print(" ".join(cells), flush=True)
+
+
+def plot(rows, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = list(rows)
+    figure, axes = plt.subplots(figsize=(11, 5))
+    for k, side in enumerate(SIDES[1:]):
+        at = [i + 0.27 * (k - 1) for i, n in enumerate(names) if side in rows[n]["ratio"]]
+        triples = [rows[n]["ratio"][side] for n in names if side in rows[n]["ratio"]]
+        heights = [t[0] for t in triples]
+        errors = [[t[0] - t[1] for t in triples], [t[2] - t[0] for t in triples]]
+        axes.bar(at, heights, 0.25, yerr=errors, label=f"against {side}", capsize=1.5)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(names)), names, rotation=60, ha="right")
+    axes.set_ylabel("speed of appy (above 1: appy is faster)")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+
+
+def geomean(values):
+    return float(np.exp(np.mean(np.log(values)))) if values else float("nan")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--suite", choices=["loops"], required=True)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--sides", default=",".join(SIDES))
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path)
+    options = parser.parse_args()
+
+    import loops
+
+    wanted = options.only.split(",") if options.only else list(loops.CASES)
+    rng = np.random.default_rng(0)
+    rows = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        workers = {side: Worker(side, Path(folder)) for side in options.sides.split(",")}
+        for worker in workers.values():
+            stack.callback(worker.close)
+        bandwidth = float("inf")
+        if "c" in workers:
+            workers["c"].ask("prepare", "triad")
+            bandwidth = 24 * loops.N / min(workers["c"].ask("time", 20) for _ in range(5))
+            print(f"triad on arrays of {loops.N} doubles: {bandwidth / 1e9:.1f} GB/s")
+        print(f"{'milliseconds':16} " + " ".join(f"{s:>9}" for s in SIDES) + "  ratio to appy [95 % interval]")
+        for name in wanted:
+            row = measure(workers, name, options.rounds, rng)
+            row["verdict"] = {s: verdict(row, s, name, bandwidth, loops.N) for s in SIDES[1:]}
+            rows[name] = row
+            print_row(name, row, row["verdict"])
+    summary = {}
+    for side in SIDES[1:]:
+        ratios = [r["ratio"][side][0] for r in rows.values() if side in r["ratio"]]
+        counts = [r["verdict"][side] for r in rows.values()]
+        summary[side] = {"geomean": geomean(ratios), "ahead_or_tie": sum(v in ("ahead", "tie") for v in counts)}
+        summary[side]["at_least_1.2"] = sum(x >= 1.2 for x in ratios)
+        print(
+            f"against {side}: geometric mean {summary[side]['geomean']:.2f} over {len(ratios)}, ahead or tie on "
+            f"{summary[side]['ahead_or_tie']}, at least 1.2x on {summary[side]['at_least_1.2']}"
+        )
+    if options.json:
+        report = {"machine": machine(), "bandwidth": bandwidth, "rows": rows, "summary": summary}
+        options.json.write_text(json.dumps(report, indent=1))
+    if options.plot:
+        plot(rows, options.plot)
+
+
+if __name__ == "__main__":
+    main()

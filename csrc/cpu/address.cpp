@@ -1,0 +1,256 @@
+// Addresses of loads and stores. An access is an affine form over its terms; the part that is known before a loop is
+// computed in front of it, the iteration variable becomes an index of the addressing mode or a running pointer.
+#include <algorithm>
+
+#include "cpu/function.h"
+#include "support/check.h"
+
+namespace appy::cpu {
+
+namespace {
+
+int unit_dim(const ir::Type& view) {
+  if (view.rank == 0) return -1;
+  if (view.layout == ir::Layout::inner || view.layout == ir::Layout::c) return view.rank - 1;
+  return view.layout == ir::Layout::f ? 0 : -1;
+}
+
+void add(Stride& to, const ir::Type& view, int dim, int64_t coef) {
+  if (coef == 0) return;
+  if (dim == unit_dim(view)) {
+    to.known += coef * ir::size_of(view.dtype);
+    return;
+  }
+  auto at = std::find_if(to.dims.begin(), to.dims.end(), [&](auto& d) { return d.first == dim; });
+  if (at == to.dims.end()) {
+    to.dims.emplace_back(dim, coef);
+  } else if ((at->second += coef) == 0) {
+    to.dims.erase(at);
+  }
+}
+
+bool is_scale(const Stride& s) { return s.constant() && (s.known == 1 || s.known == 2 || s.known == 4 || s.known == 8); }
+uint32_t shift_of(int64_t scale) { return scale == 8 ? 3 : scale == 4 ? 2 : scale == 2 ? 1 : 0; }
+bool fits(int64_t v) { return v == static_cast<int32_t>(v); }
+
+void append(std::vector<int64_t>& key, const Stride& s) {
+  key.push_back(s.known);
+  key.push_back(static_cast<int64_t>(s.dims.size()));
+  for (auto [dim, coef] : s.dims) {
+    key.push_back(dim);
+    key.push_back(coef);
+  }
+}
+
+}  // namespace
+
+Form address_form(const ir::Op& op) {
+  Form form;
+  form.view = op.view();
+  const ir::Type& type = form.view->type;
+  const ir::Access& access = *op.access;
+  for (int d = 0; d < type.rank; ++d) add(form.offset, type, d, access.offset[static_cast<size_t>(d)]);
+  for (int k = 0; k < access.terms; ++k) {
+    const ir::Value* term = op.operands[op.first_term() + static_cast<size_t>(k)];
+    auto at = std::find_if(form.terms.begin(), form.terms.end(), [&](auto& t) { return t.first == term; });
+    if (at == form.terms.end()) at = form.terms.insert(at, {term, {}});
+    for (int d = 0; d < type.rank; ++d) {
+      add(at->second, type, d, access.coef[static_cast<size_t>(d)][static_cast<size_t>(k)]);
+    }
+    std::sort(at->second.dims.begin(), at->second.dims.end());
+  }
+  std::sort(form.offset.dims.begin(), form.offset.dims.end());
+  std::erase_if(form.terms, [](auto& t) { return t.second.zero(); });
+  for (auto& [term, stride] : form.terms) {
+    if (term->op && term->op->code == ir::Opcode::const_ && stride.constant()) {
+      form.offset.known += stride.known * static_cast<int64_t>(term->op->imm);
+      stride = {};
+    }
+  }
+  std::erase_if(form.terms, [](auto& t) { return t.second.zero(); });
+  return form;
+}
+
+x86::Mem Function::view_word(const ir::Value* view, int word) {
+  return x86::qword_ptr(args_, 8 * (m_.param_word[view->id] + word));
+}
+
+x86::Gp Function::stride_reg(const ir::Value* view, const Stride& s) {
+  std::vector<int64_t> key{view->id};
+  append(key, s);
+  auto [at, fresh] = strides_.try_emplace(std::move(key));
+  if (!fresh) return at->second;
+  x86::Gp sum = cc_.newGpq();
+  at->second = sum;
+  hoist(0, [&] {
+    const int rank = view->type.rank;
+    bool first = true;
+    for (auto [dim, coef] : s.dims) {
+      x86::Gp part = first ? sum : cc_.newGpq();
+      if (coef == 1 || coef == -1 || !fits(coef)) {
+        cc_.mov(part, view_word(view, 1 + rank + dim));
+        if (coef == -1) cc_.neg(part);
+        if (!fits(coef)) {
+          x86::Gp c = cc_.newGpq();
+          load_imm(c, coef);
+          cc_.imul(part, c);
+        }
+      } else {
+        cc_.imul(part, view_word(view, 1 + rank + dim), static_cast<int32_t>(coef));
+      }
+      if (!first) cc_.add(sum, part);
+      first = false;
+    }
+    if (first) {
+      load_imm(sum, s.known);
+    } else if (s.known) {
+      x86::Gp c = cc_.newGpq();
+      load_imm(c, s.known);
+      cc_.add(sum, c);
+    }
+  });
+  return sum;
+}
+
+x86::Gp Function::add_term(x86::Gp base, const Form& form, const ir::Value* term, const Stride& s) {
+  x86::Gp sum = cc_.newGpq();
+  if (is_scale(s)) {
+    cc_.lea(sum, x86::ptr(base, gp(term), shift_of(s.known)));
+    return sum;
+  }
+  if (s.constant() && fits(s.known)) {
+    cc_.imul(sum, gp(term), static_cast<int32_t>(s.known));
+  } else {
+    cc_.mov(sum, stride_reg(form.view, s));
+    cc_.imul(sum, gp(term));
+  }
+  cc_.add(sum, base);
+  return sum;
+}
+
+x86::Gp Function::partial_address(const Form& form, size_t depth) {
+  // Includes every term defined outside the loop at this depth; the known offset stays with the access.
+  std::vector<int64_t> key{form.view->id};
+  append(key, Stride{0, form.offset.dims});
+  bool own_terms = false;
+  for (const auto& [term, stride] : form.terms) {
+    if (depth == 0 || depth_of(term) >= static_cast<int>(depth)) continue;
+    key.push_back(term->id);
+    append(key, stride);
+    own_terms |= depth_of(term) == static_cast<int>(depth) - 1;
+  }
+  auto known = levels_[depth].pointers.find(key);
+  if (known != levels_[depth].pointers.end()) return known->second;
+  x86::Gp pointer;
+  if (depth == 0) {
+    pointer = cc_.newGpq();
+    hoist(0, [&] { cc_.mov(pointer, view_word(form.view, 0)); });
+    if (!form.offset.dims.empty()) {
+      x86::Gp offset = stride_reg(form.view, Stride{0, form.offset.dims});
+      hoist(0, [&] { cc_.add(pointer, offset); });
+    }
+  } else if (!own_terms) {
+    pointer = partial_address(form, depth - 1);
+  } else {
+    const Level& outer = levels_[depth - 1];
+    const ir::Value* iv = outer.loop && outer.loop->code == ir::Opcode::for_ ? outer.loop->blocks[0]->args[0] : nullptr;
+    auto iv_term = std::find_if(form.terms.begin(), form.terms.end(), [&](auto& t) { return t.first == iv; });
+    const bool running = iv && iv_term != form.terms.end() && !is_scale(iv_term->second);
+    pointer = running ? running_pointer(form, iv_term->second, depth - 1) : partial_address(form, depth - 1);
+    hoist(depth, [&] {
+      for (const auto& [term, stride] : form.terms) {
+        if (depth_of(term) != static_cast<int>(depth) - 1 || (running && term == iv)) continue;
+        pointer = add_term(pointer, form, term, stride);
+      }
+    });
+  }
+  levels_[depth].pointers.emplace(std::move(key), pointer);
+  return pointer;
+}
+
+x86::Gp Function::running_pointer(const Form& form, const Stride& s, size_t depth) {
+  Level& level = levels_[depth];
+  x86::Gp start = partial_address(form, depth);
+  std::vector<int64_t> key{-1, static_cast<int64_t>(start.id()), form.view->id};
+  append(key, s);
+  auto known = level.pointers.find(key);
+  if (known != level.pointers.end()) return known->second;
+  x86::Gp pointer = cc_.newGpq();
+  Level::Advance advance{pointer, {}, 0};
+  if (!s.constant() || !level.step_known) stride_reg(form.view, s);
+  hoist(depth, [&] {
+    if (s.constant() && fits(s.known)) {
+      cc_.imul(pointer, level.iv, static_cast<int32_t>(s.known));
+    } else {
+      cc_.mov(pointer, stride_reg(form.view, s));
+      cc_.imul(pointer, level.iv);
+    }
+    cc_.add(pointer, start);
+    if (s.constant() && level.step_known && fits(s.known * level.step)) {
+      advance.imm = s.known * level.step;
+    } else {
+      advance.by = cc_.newGpq();
+      cc_.mov(advance.by, stride_reg(form.view, s));
+      if (!level.step_known) {
+        cc_.imul(advance.by, level.step_reg);
+      } else if (fits(level.step)) {
+        cc_.imul(advance.by, advance.by, static_cast<int32_t>(level.step));
+      } else {
+        x86::Gp step = cc_.newGpq();
+        load_imm(step, level.step);
+        cc_.imul(advance.by, step);
+      }
+    }
+  });
+  level.advances.push_back(advance);
+  level.pointers.emplace(std::move(key), pointer);
+  return pointer;
+}
+
+x86::Mem Function::address(const Form& form, std::span<const ir::Value* const> without) {
+  const size_t here = depth();
+  const Level& level = levels_[here];
+  const ir::Value* iv = level.loop && level.loop->code == ir::Opcode::for_ ? level.loop->blocks[0]->args[0] : nullptr;
+  auto left_out = [&](const ir::Value* v) { return std::find(without.begin(), without.end(), v) != without.end(); };
+  for (const auto& [term, stride] : form.terms) {
+    if (!left_out(term)) reg(term);
+  }
+  const ir::Value* index = nullptr;
+  uint32_t shift = 0;
+  x86::Gp base;
+  const Stride* running = nullptr;
+  for (const auto& [term, stride] : form.terms) {
+    if (left_out(term) || here == 0) continue;
+    if (term == iv) {
+      if (is_scale(stride)) {
+        index = term;
+        shift = shift_of(stride.known);
+      } else {
+        running = &stride;
+      }
+    }
+  }
+  base = running ? running_pointer(form, *running, here) : partial_address(form, here);
+  for (const auto& [term, stride] : form.terms) {
+    if (left_out(term) || term == index || (running && term == iv)) continue;
+    if (here > 0 && depth_of(term) < static_cast<int>(here)) continue;
+    if (!index && is_scale(stride)) {
+      index = term;
+      shift = shift_of(stride.known);
+    } else {
+      base = add_term(base, form, term, stride);
+    }
+  }
+  int64_t offset = form.offset.known;
+  if (!fits(offset)) {
+    x86::Gp far = cc_.newGpq();
+    load_imm(far, offset);
+    cc_.add(far, base);
+    base = far;
+    offset = 0;
+  }
+  const auto disp = static_cast<int32_t>(offset);
+  return index ? x86::ptr(base, gp(index), shift, disp) : x86::ptr(base, disp);
+}
+
+}  // namespace appy::cpu

@@ -1,0 +1,298 @@
+// Scalar control flow: for, while, if and the terminators.
+#include <algorithm>
+#include <bit>
+
+#include "cpu/function.h"
+#include "cpu/vector_loop.h"
+#include "support/check.h"
+
+namespace appy::cpu {
+
+using ir::Opcode;
+
+void Function::push_level(const ir::Op& loop) {
+  Level level;
+  level.loop = &loop;
+  cc_.comment("preheader");  // a node of its own: code hoisted to outer levels stays in front of it
+  level.preheader = cc_.cursor();
+  levels_.push_back(std::move(level));
+}
+
+void Function::pop_level() { levels_.pop_back(); }
+
+void Function::advance(Level& level) {
+  for (const Level::Advance& a : level.advances) {
+    if (a.by.isValid()) {
+      cc_.add(a.pointer, a.by);
+    } else {
+      cc_.add(a.pointer, static_cast<int32_t>(a.imm));
+    }
+  }
+}
+
+Function::Bounds Function::bounds(const ir::Op& loop) {
+  const ir::Value *lower = loop.operands[0], *upper = loop.operands[1], *step = loop.operands[2];
+  Bounds b;
+  b.lower = gp(lower);
+  b.step_known = is_const(step);
+  if (b.step_known) {
+    b.step = const_int(step);
+  } else {
+    b.step_reg = gp(step);
+  }
+  b.trips = cc_.newGpq();
+  b.end = cc_.newGpq();
+  if (b.step_known && is_const(lower) && is_const(upper)) {
+    const int64_t lo = const_int(lower), hi = const_int(upper);
+    uint64_t trips = 0;
+    if (b.step > 0 && lo < hi) trips = (static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo) - 1) / static_cast<uint64_t>(b.step) + 1;
+    if (b.step < 0 && lo > hi) trips = (static_cast<uint64_t>(lo) - static_cast<uint64_t>(hi) - 1) / (0 - static_cast<uint64_t>(b.step)) + 1;
+    load_imm(b.trips, static_cast<int64_t>(trips));
+    load_imm(b.end, static_cast<int64_t>(static_cast<uint64_t>(lo) + trips * static_cast<uint64_t>(b.step)));
+    b.known_trips = static_cast<int64_t>(trips);
+    return b;
+  }
+  x86::Gp hi = gp(upper), zero = cc_.newGpq();
+  auto divide = [&](x86::Gp difference, x86::Gp by) {
+    x86::Gp rest = cc_.newGpq();
+    cc_.sub(difference, 1);
+    cc_.xor_(rest.r32(), rest.r32());
+    cc_.div(rest, difference, by);
+    cc_.add(difference, 1);
+  };
+  if (b.step_known && b.step != 0) {
+    const x86::Gp from = b.step > 0 ? b.lower : hi, to = b.step > 0 ? hi : b.lower;
+    const uint64_t size = b.step > 0 ? static_cast<uint64_t>(b.step) : 0 - static_cast<uint64_t>(b.step);
+    cc_.mov(b.trips, to);
+    cc_.sub(b.trips, from);
+    if (size == 1) {
+      cc_.xor_(zero.r32(), zero.r32());
+      cc_.cmp(to, from);
+      cc_.cmovl(b.trips, zero);
+    } else {
+      asmjit::Label done = cc_.newLabel(), some = cc_.newLabel();
+      cc_.cmp(to, from);
+      cc_.jg(some);
+      cc_.xor_(b.trips.r32(), b.trips.r32());
+      cc_.jmp(done);
+      cc_.bind(some);
+      if (std::has_single_bit(size)) {
+        cc_.sub(b.trips, 1);
+        cc_.shr(b.trips, std::countr_zero(size));
+        cc_.add(b.trips, 1);
+      } else {
+        x86::Gp by = cc_.newGpq();
+        load_imm(by, static_cast<int64_t>(size));
+        divide(b.trips, by);
+      }
+      cc_.bind(done);
+    }
+  } else if (b.step_known) {
+    load_imm(b.trips, 0);
+  } else {
+    asmjit::Label done = cc_.newLabel(), up = cc_.newLabel(), count = cc_.newLabel();
+    x86::Gp difference = cc_.newGpq(), by = cc_.newGpq();
+    cc_.xor_(b.trips.r32(), b.trips.r32());
+    cc_.mov(by, b.step_reg);
+    cc_.test(by, by);
+    cc_.jz(done);
+    cc_.jns(up);
+    cc_.neg(by);
+    cc_.cmp(b.lower, hi);
+    cc_.jle(done);
+    cc_.mov(difference, b.lower);
+    cc_.sub(difference, hi);
+    cc_.jmp(count);
+    cc_.bind(up);
+    cc_.cmp(hi, b.lower);
+    cc_.jle(done);
+    cc_.mov(difference, hi);
+    cc_.sub(difference, b.lower);
+    cc_.bind(count);
+    divide(difference, by);
+    cc_.mov(b.trips, difference);
+    cc_.bind(done);
+  }
+  if (b.step_known && (b.step == 1 || b.step == -1)) {
+    cc_.mov(b.end, hi);
+  } else {
+    times_step(b.end, b.trips, b);
+    cc_.add(b.end, b.lower);
+  }
+  return b;
+}
+
+void Function::times_step(x86::Gp to, x86::Gp count, const Bounds& b) {
+  if (!b.step_known) {
+    cc_.mov(to, b.step_reg);
+    cc_.imul(to, count);
+  } else if (b.step == static_cast<int32_t>(b.step)) {
+    cc_.imul(to, count, static_cast<int32_t>(b.step));
+  } else {
+    load_imm(to, b.step);
+    cc_.imul(to, count);
+  }
+}
+
+void Function::add_step(x86::Gp to, const Bounds& b) {
+  if (!b.step_known) {
+    cc_.add(to, b.step_reg);
+  } else if (b.step == static_cast<int32_t>(b.step)) {
+    cc_.add(to, static_cast<int32_t>(b.step));
+  } else {
+    x86::Gp s = cc_.newGpq();
+    load_imm(s, b.step);
+    cc_.add(to, s);
+  }
+}
+
+std::vector<x86::Reg> Function::copy_inits(const ir::Op& loop, size_t first) {
+  std::vector<x86::Reg> carried;
+  for (size_t i = first; i < loop.operands.size(); ++i) {
+    x86::Reg r = new_reg(loop.operands[i]->type.dtype);
+    move(r, reg(loop.operands[i]));
+    carried.push_back(r);
+  }
+  return carried;
+}
+
+const ir::Value* Function::target_value(const ir::Block& body, size_t k, size_t carried) const {
+  const ir::Value* v = body.last->operands[k];
+  const ir::Value* arg = body.args[body.args.size() - carried + k];
+  if (!v->op || v->op->parent != &body) return nullptr;
+  if (!ir::is_pure(v->op->code) && v->op->code != Opcode::if_ && v->op->code != Opcode::load_) return nullptr;
+  if (v->op->code == Opcode::const_) return nullptr;
+  auto uses_arg = [&](const ir::Op& op) {
+    return std::find(op.operands.begin(), op.operands.end(), arg) != op.operands.end();
+  };
+  auto uses_arg_inside = [&](const ir::Op& op) {
+    bool found = uses_arg(op);
+    for (ir::Block* b : op.blocks) ir::walk(*b, [&](ir::Op& inner) { found |= uses_arg(inner); });
+    return found;
+  };
+  for (const ir::Op* op = v->op->next; op; op = op->next) {
+    if (uses_arg_inside(*op)) return nullptr;
+  }
+  for (const ir::Op* op = body.first; op != v->op; op = op->next) {
+    if (op->result() && deferred(*op) && m_.user[op->result()->id] != v->op && uses_arg(*op)) return nullptr;
+  }
+  return v;
+}
+
+void Function::plan_targets(const ir::Block& body, std::span<const x86::Reg> carried) {
+  if (body.last->code != Opcode::yield_) return;
+  for (const ir::Value* v : body.last->operands) targets_[v->id] = {};
+  for (size_t k = 0; k < carried.size(); ++k) {
+    const ir::Value* v = target_value(body, k, carried.size());
+    if (v && !targets_[v->id].isValid()) targets_[v->id] = carried[k];
+  }
+}
+
+void Function::emit_for(const ir::Op& op) {
+  const Bounds b = bounds(op);
+  std::vector<x86::Reg> carried = copy_inits(op, 3);
+  const ir::Loop& loop = *op.loop;
+  if (loop.parallel && !in_outlined() && !vector_ && can_outline(op)) {
+    parallel_loop(op, b, carried);
+  } else if (loop.simd && !vector_ && VectorLoop::supports(*this, op)) {
+    simd_loop(op, b, carried);
+  } else {
+    sequential_loop(op, b, carried);
+  }
+  for (size_t i = 0; i < carried.size(); ++i) bind(op.results[i], carried[i]);
+}
+
+void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<const x86::Reg> carried) {
+  const ir::Block& body = *op.blocks[0];
+  Frame frame{cc_.newLabel(), cc_.newLabel(), {carried.begin(), carried.end()}};
+  asmjit::Label head = cc_.newLabel();
+  if (b.known_trips <= 0) {
+    cc_.test(b.trips, b.trips);
+    cc_.jz(frame.exit);
+  }
+  x86::Gp iv = cc_.newGpq("iv");
+  cc_.mov(iv, b.lower);
+  push_level(op);
+  Level& level = levels_.back();
+  level.iv = iv;
+  level.step_known = b.step_known;
+  level.step = b.step;
+  level.step_reg = b.step_reg;
+  bind(body.args[0], iv);
+  for (size_t i = 0; i < carried.size(); ++i) bind(body.args[i + 1], carried[i]);
+  plan_targets(body, carried);
+  frames_.push_back(frame);
+  cc_.bind(head);
+  emit_block(body, [&](const ir::Op& last) { terminate(last, frame, true); });
+  frames_.pop_back();
+  cc_.bind(frame.latch);
+  advance(levels_.back());
+  add_step(iv, b);
+  cc_.cmp(iv, b.end);
+  cc_.jne(head);
+  pop_level();
+  cc_.bind(frame.exit);
+}
+
+void Function::emit_while(const ir::Op& op) {
+  const ir::Block& body = *op.blocks[0];
+  std::vector<x86::Reg> carried = copy_inits(op, 0);
+  Frame frame{cc_.newLabel(), cc_.newLabel(), carried};
+  push_level(op);
+  for (size_t i = 0; i < carried.size(); ++i) bind(body.args[i], carried[i]);
+  plan_targets(body, carried);
+  frames_.push_back(frame);
+  cc_.bind(frame.latch);
+  emit_block(body, [&](const ir::Op& last) {
+    terminate(last, frame, true);
+    if (last.code != Opcode::break_) cc_.jmp(frame.latch);
+  });
+  frames_.pop_back();
+  pop_level();
+  cc_.bind(frame.exit);
+  for (size_t i = 0; i < carried.size(); ++i) bind(op.results[i], carried[i]);
+}
+
+void Function::terminate(const ir::Op& op, const Frame& frame, bool at_end) {
+  std::vector<x86::Reg> from;
+  for (const ir::Value* v : op.operands) from.push_back(reg(v));
+  move_all(frame.carried, from);
+  if (op.code == Opcode::break_) {
+    cc_.jmp(frame.exit);
+  } else if (!at_end) {
+    cc_.jmp(frame.latch);
+  }
+}
+
+void Function::emit_if(const ir::Op& op) {
+  asmjit::Label otherwise = cc_.newLabel(), end = cc_.newLabel();
+  std::vector<x86::Reg> results;
+  for (const ir::Value* v : op.results) results.push_back(destination(v));
+  auto arm = [&](const ir::Block& block, bool last) {
+    emit_block(block, [&](const ir::Op& terminator) {
+      if (terminator.code != Opcode::yield_) {
+        terminate(terminator, frames_.back(), false);
+        return;
+      }
+      std::vector<x86::Reg> from;
+      for (const ir::Value* v : terminator.operands) from.push_back(reg(v));
+      move_all(results, from);
+      if (!last) cc_.jmp(end);
+    });
+  };
+  const ir::Op& only = *op.blocks[1]->first;
+  bool empty_else = only.code == Opcode::yield_;
+  for (size_t i = 0; empty_else && i < results.size(); ++i) {
+    empty_else = bound(only.operands[i]) && reg(only.operands[i]).id() == results[i].id();
+  }
+  jump_if(op.operands[0], false, empty_else ? end : otherwise);
+  arm(*op.blocks[0], empty_else);
+  if (!empty_else) {
+    cc_.bind(otherwise);
+    arm(*op.blocks[1], true);
+  }
+  cc_.bind(end);
+  for (size_t i = 0; i < results.size(); ++i) bind(op.results[i], results[i]);
+}
+
+}  // namespace appy::cpu

@@ -1,0 +1,27 @@
+// The CPU backend: graph -> x86-64 machine code.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "ir/ir.h"
+#include "runtime/kernel.h"
+
+namespace appy::cpu {
+
+enum class Isa : uint8_t { none, avx2, avx512 };
+
+/// The best instruction set of this machine: none below AVX2+FMA+BMI2; AVX-512 means F, DQ, BW, VL and CD.
+Isa detect();
+std::string_view name_of(Isa);
+
+struct Options {
+  Isa isa = Isa::none;       // none: detect()
+  bool keep_listing = false;
+  std::string_view name;     // for the perf map
+};
+
+/// Throws Abort for what this backend cannot do.
+std::unique_ptr<runtime::Kernel> compile(const ir::Graph&, const Options&);
+
+}  // namespace appy::cpu

@@ -1,0 +1,121 @@
+// Checks and polls: the cold code that leaves a region early.
+#include "cpu/function.h"
+#include "support/check.h"
+
+// Bits of a float go to a general register by vpextrq, never by vmovq: where asmjit has spilled the source it would encode
+// `vmovq r64, m64`, which does not exist and comes out as a load of the vector register of that number.
+namespace appy::cpu {
+
+using ir::DType;
+
+namespace {
+
+constexpr int32_t kFailure = offsetof(Context, failure);
+
+}  // namespace
+
+void Function::record_failure(const ir::Op& check, bool has_state) {
+  const x86::Gp ctx = context_;
+  cc_.mov(x86::dword_ptr(ctx, kFailure + static_cast<int32_t>(offsetof(runtime::Failure, check))),
+          m_.ordinal(check));
+  cc_.mov(x86::byte_ptr(ctx, kFailure + static_cast<int32_t>(offsetof(runtime::Failure, has_state))), has_state ? 1 : 0);
+}
+
+void Function::store_info(int index, x86::Gp value) {
+  cc_.mov(x86::qword_ptr(context_, kFailure + static_cast<int32_t>(offsetof(runtime::Failure, info)) + 8 * index),
+          value);
+}
+
+void Function::store_iteration(x86::Gp value) {
+  cc_.mov(x86::qword_ptr(context_, kFailure + static_cast<int32_t>(offsetof(runtime::Failure, iteration))), value);
+}
+
+void Function::emit_check(const ir::Op& op) {
+  const ir::Check& check = *op.check;
+  // Registers are taken now: a block that is emitted twice gives its values new ones.
+  std::vector<x86::Reg> info, state;
+  std::vector<ir::Value*> results;
+  const bool has_state = check.has_state && !in_outlined() && !vector_;
+  for (int i = 0; i < check.ninfo; ++i) {
+    const ir::Value* v = op.operands[1 + static_cast<size_t>(i)];
+    info.push_back(is_const(v) ? x86::Reg() : reg(v));
+  }
+  if (has_state && !check.declines) {
+    for (size_t i = 1 + static_cast<size_t>(check.ninfo); i < op.operands.size(); ++i) {
+      results.push_back(op.operands[i]);
+      state.push_back(is_const(op.operands[i]) ? x86::Reg() : reg(op.operands[i]));
+    }
+  }
+  x86::Gp iteration = failing_iteration();
+  asmjit::Label failed = cold([this, &op, info, state, results, has_state, iteration] {
+    if (op.check->declines) {
+      leave(runtime::Status::declined);
+      return;
+    }
+    record_failure(op, has_state);
+    for (size_t i = 0; i < info.size(); ++i) {
+      x86::Gp word = cc_.newGpq();
+      word_of(op.operands[1 + i], info[i], word);
+      store_info(static_cast<int>(i), word);
+    }
+    for (size_t i = 0; i < state.size(); ++i) {
+      x86::Gp word = cc_.newGpq();
+      word_of(results[i], state[i], word);
+      cc_.mov(x86::qword_ptr(results_, static_cast<int32_t>(8 * i)), word);
+    }
+    if (iteration.isValid()) store_iteration(iteration);
+    leave(runtime::Status::failed);
+  });
+  jump_if(op.operands[0], false, failed);
+}
+
+void Function::word_of(const ir::Value* v, x86::Reg r, x86::Gp to) {
+  if (!r.isValid()) {
+    load_imm(to, const_int(v));
+  } else if (v->type.dtype == DType::f64_) {
+    cc_.vpextrq(to, r.as<x86::Xmm>(), 0);
+  } else if (v->type.dtype == DType::f32_) {
+    cc_.vpextrd(to.r32(), r.as<x86::Xmm>(), 0);
+  } else {
+    cc_.mov(to, r.as<x86::Gp>());
+  }
+}
+
+void Function::emit_poll(const ir::Op& op) {
+  if (!flag_.isValid()) {
+    flag_ = cc_.newGpq("flag");
+    hoist(0, [&] { cc_.mov(flag_, x86::qword_ptr(context_, offsetof(Context, flag))); });
+  }
+  const bool has_state = !in_outlined() && !vector_;
+  std::vector<ir::Value*> results;
+  std::vector<x86::Reg> state;
+  for (ir::Value* v : op.operands) {
+    if (!has_state) break;
+    results.push_back(v);
+    state.push_back(is_const(v) ? x86::Reg() : reg(v));
+  }
+  asmjit::Label back = cc_.newLabel();
+  asmjit::Label slow = cold([this, results, state, back] {
+    x86::Gp status = cc_.newGpq();
+    const x86::Reg arguments[] = {context_};
+    call(reinterpret_cast<const void*>(&poll_slow), status, arguments);
+    cc_.test(status, status);
+    cc_.jz(back);
+    for (size_t i = 0; i < state.size(); ++i) {
+      x86::Gp word = cc_.newGpq();
+      word_of(results[i], state[i], word);
+      cc_.mov(x86::qword_ptr(results_, static_cast<int32_t>(8 * i)), word);
+    }
+    cc_.ret(status);
+  });
+  cc_.cmp(x86::dword_ptr(flag_), 0);
+  cc_.jne(slow);
+  cc_.bind(back);
+}
+
+x86::Gp Function::failing_iteration() {
+  // The outermost parallel or simd loop around this point is the outlined one, if any.
+  return root_ ? levels_[1].iv : x86::Gp();
+}
+
+}  // namespace appy::cpu

@@ -1,0 +1,241 @@
+// Emits one machine function: scalar code and control flow. VectorLoop (vector_loop.h) emits the `simd` loops in it.
+//
+// Scalars live in virtual registers, integers as canonical 64-bit words. Code whose operands are known earlier goes
+// where the earliest enclosing loop allows it, by moving asmjit's cursor there (Level). Early exits go to cold blocks
+// behind the hot code.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "cpu/context.h"
+#include "cpu/module.h"
+
+namespace appy::cpu {
+
+class VectorLoop;
+
+/// A condition in the flags; `also` for unordered floats.
+struct Flags {
+  enum class Parity : uint8_t { ignored, and_ordered, or_unordered };
+  x86::CondCode code;
+  Parity parity = Parity::ignored;
+};
+
+/// A loop being emitted (level 0: the function itself) and the code placed around it.
+struct Level {
+  const ir::Op* loop = nullptr;
+  asmjit::BaseNode* preheader = nullptr;  // code computed once per entry goes after this node
+  x86::Gp iv;
+  bool step_known = false;
+  int64_t step = 0;   // of the iv from one machine iteration to the next
+  x86::Gp step_reg;   // where it is not known
+  struct Advance {
+    x86::Gp pointer, by;
+    int64_t imm;
+  };
+  std::vector<Advance> advances;                          // running pointers
+  std::map<std::vector<int64_t>, x86::Gp> pointers;       // partial addresses by form and prefix
+  std::unordered_map<uint32_t, x86::Reg> broadcasts;  // by value id
+};
+
+/// Bytes of an index: known + sum of coef * stride(view, dim).
+struct Stride {
+  int64_t known = 0;
+  std::vector<std::pair<int, int64_t>> dims;  // dimensions whose stride is a run-time value
+  bool constant() const { return dims.empty(); }
+  bool zero() const { return dims.empty() && known == 0; }
+  friend bool operator==(const Stride&, const Stride&) = default;
+};
+
+/// address = data(view) + offset + sum_k stride_k * term_k
+struct Form {
+  const ir::Value* view = nullptr;
+  Stride offset;
+  std::vector<std::pair<const ir::Value*, Stride>> terms;
+};
+Form address_form(const ir::Op& access);
+
+class Function {
+ public:
+  explicit Function(Module&);
+
+  /// The region's entry / the body of an outlined loop. Adds the function to the compiler.
+  void emit_region();
+  void emit_outlined(const Outlined&);
+
+  Module& module() { return m_; }
+  x86::Compiler& cc() { return cc_; }
+  Level& level(size_t depth) { return levels_[depth]; }
+  size_t depth() const { return levels_.size() - 1; }
+  bool avx512() const { return m_.avx512(); }
+
+  // Values.
+  x86::Gp gp(const ir::Value*);
+  x86::Xmm xmm(const ir::Value*);
+  x86::Reg reg(const ir::Value*);
+  /// A float's register or, for a constant, its place in the pool.
+  asmjit::Operand xmm_or_mem(const ir::Value*);
+  bool is_const(const ir::Value*) const;
+  int64_t const_int(const ir::Value*) const;
+  x86::Reg new_reg(ir::DType);
+  /// Makes the value's register this one.
+  void bind(const ir::Value*, x86::Reg);
+  bool bound(const ir::Value* v) const { return regs_[v->id].isValid(); }
+  int depth_of(const ir::Value*) const;
+  void move(x86::Reg to, x86::Reg from);
+  /// to[i] = from[i], all at once.
+  void move_all(std::span<const x86::Reg> to, std::span<const x86::Reg> from);
+  void load_imm(x86::Gp to, int64_t value);
+  x86::Mem constant(const void* data, size_t size);
+  x86::Mem constant64(uint64_t bits) { return constant(&bits, 8); }
+  x86::Mem constant32(uint32_t bits) { return constant(&bits, 4); }
+
+  // Ops.
+  void emit(const ir::Op&);
+  /// The ops before the terminator, then f(terminator).
+  void emit_block(const ir::Block&, const std::function<void(const ir::Op&)>& terminator);
+  bool deferred(const ir::Op&) const;
+  void jump_if(const ir::Value* condition, bool when, asmjit::Label to);
+  void canonicalize(x86::Gp, ir::DType);
+  /// One pure op on registers, for reductions too.
+  void arithmetic(ir::Opcode, ir::DType, x86::Reg to, x86::Reg a, x86::Reg b);
+  void call(const void* target, x86::Reg result, std::span<const x86::Reg> args);
+  void load_scalar(ir::DType, x86::Reg to, const x86::Mem&);
+  void store_scalar(ir::DType, const x86::Mem&, x86::Reg);
+  bool in_parallel(const ir::Op&) const;
+  void atomic_update(const ir::Op&, ir::DType, x86::Mem, x86::Reg value);
+
+  // Placement.
+  /// Runs f with the cursor in the preheader of the loop at this depth (0: function entry).
+  template <class F>
+  void hoist(size_t depth, F&& f) {
+    Level& level = levels_[depth];
+    asmjit::BaseNode* at = cc_.cursor();
+    cc_.setCursor(level.preheader);
+    f();
+    const bool same = at == level.preheader;
+    levels_[depth].preheader = cc_.cursor();
+    if (!same) cc_.setCursor(at);
+  }
+  /// f is emitted behind the hot code.
+  asmjit::Label cold(std::function<void()> f);
+  void leave(runtime::Status);
+
+  // Memory.
+  x86::Mem view_word(const ir::Value* view, int word);
+  x86::Gp stride_reg(const ir::Value* view, const Stride&);
+  /// The address for the current values of all terms but those in `without`, which lie at the innermost level.
+  x86::Mem address(const Form&, std::span<const ir::Value* const> without = {});
+  x86::Mem address(const ir::Op& access) { return address(address_form(access)); }
+
+  // Checks.
+  void emit_check(const ir::Op&);
+  void emit_poll(const ir::Op&);
+  /// Writes the failure except its info and iteration.
+  void record_failure(const ir::Op& check, bool has_state);
+  void store_info(int index, x86::Gp value);
+  void store_iteration(x86::Gp value);
+  /// The value as a word; an invalid register stands for a constant.
+  void word_of(const ir::Value*, x86::Reg, x86::Gp to);
+  /// The iteration variable of the outlined loop, or an invalid register.
+  x86::Gp failing_iteration();
+  x86::Gp context() const { return context_; }
+  x86::Gp args() const { return args_; }
+  bool in_outlined() const { return root_ != nullptr; }
+
+  // Loops.
+  struct Bounds {
+    x86::Gp lower, end, trips;
+    bool step_known = true;
+    int64_t step = 1;
+    x86::Gp step_reg;
+    int64_t known_trips = -1;
+  };
+  /// to = count * step;  to += step
+  void times_step(x86::Gp to, x86::Gp count, const Bounds&);
+  void add_step(x86::Gp to, const Bounds&);
+  /// Trip count and end of the iteration variable (lower + trips * step).
+  Bounds bounds(const ir::Op& loop);
+  void emit_for(const ir::Op&);
+  /// The loop over these bounds, carried values already in registers; trips may be 0.
+  void sequential_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
+  void simd_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
+  void parallel_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
+  void emit_while(const ir::Op&);
+  void emit_if(const ir::Op&);
+  void push_level(const ir::Op& loop);
+  void pop_level();
+  /// Advances running pointers, at the end of an iteration.
+  void advance(Level&);
+  /// Registers of the current scalar loop's carried values and where its jumps go.
+  struct Frame {
+    asmjit::Label latch, exit;
+    std::vector<x86::Reg> carried;
+  };
+  /// Moves the terminator's values to the frame's registers and jumps; at the body's end a yield falls through.
+  void terminate(const ir::Op&, const Frame&, bool at_end);
+  /// May the parallel loop become a function of its own?
+  bool can_outline(const ir::Op&) const;
+  std::vector<Frame>& frames() { return frames_; }
+  /// Writes into `to` the combination of partial results a and b of the loop's carried values, a being earlier.
+  void combine(const ir::Loop&, std::span<const ir::DType>, std::span<const x86::Reg> a, std::span<const x86::Reg> b);
+  /// What a partial result starts from.
+  void identity(ir::Combiner, ir::DType, x86::Reg to, x86::Reg init);
+
+ private:
+  friend class VectorLoop;
+  void begin(asmjit::FuncNode*);
+  void finish();
+  void emit_cold();
+  void write_results(std::span<ir::Value* const>);
+  std::vector<x86::Reg> copy_inits(const ir::Op& loop, size_t first);
+  void plan_targets(const ir::Block& body, std::span<const x86::Reg> carried);
+  /// The value that becomes carried value k at the end of the body, if it may be computed in that value's register.
+  const ir::Value* target_value(const ir::Block& body, size_t k, size_t carried) const;
+  x86::Reg destination(const ir::Value*);
+
+  void emit_pure(const ir::Op&, x86::Reg to);
+  void emit_int(const ir::Op&, x86::Gp to);
+  void emit_real(const ir::Op&, x86::Xmm to);
+  void emit_bool(const ir::Op&, x86::Gp to);
+  void emit_select(const ir::Op&, x86::Reg to);
+  void emit_cast(ir::DType to_type, ir::DType from_type, x86::Reg to, const ir::Value* from);
+  void int_arithmetic(ir::Opcode, ir::DType, x86::Gp to, x86::Gp a, x86::Gp b);
+  void int_binary(ir::Opcode, ir::DType, x86::Gp to, x86::Gp a, const asmjit::Operand& b);
+  void int_divide(ir::Opcode, ir::DType, x86::Gp to, x86::Gp a, x86::Gp b);
+  void shift(ir::Opcode, ir::DType, x86::Gp to, x86::Gp a, const ir::Value* count);
+  void real_arithmetic(ir::Opcode, ir::DType, x86::Xmm to, x86::Xmm a, const asmjit::Operand& b);
+  bool fused(const ir::Op&, x86::Xmm to);
+  void real_math(const ir::Op&, x86::Xmm to);
+  asmjit::Operand gp_or_imm(const ir::Value*);
+  Flags compare(const ir::Op&);
+  Flags overflow(const ir::Op&);
+  void set_bool(x86::Gp to, Flags);
+  void jump(Flags, bool when, asmjit::Label to);
+  x86::Gp partial_address(const Form&, size_t depth);
+  x86::Gp running_pointer(const Form&, const Stride&, size_t depth);
+  x86::Gp add_term(x86::Gp base, const Form&, const ir::Value* term, const Stride&);
+  bool may_fuse(const ir::Op&) const;
+
+  Module& m_;
+  x86::Compiler& cc_;
+  asmjit::FuncNode* node_ = nullptr;
+  const ir::Op* root_ = nullptr;  // the outlined loop
+  x86::Gp context_, args_, results_, flag_;
+  std::vector<x86::Reg> regs_;
+  std::vector<int> depths_;
+  std::vector<x86::Reg> targets_;  // registers chosen ahead for values that become a carried value
+  std::vector<Level> levels_;
+  std::vector<Frame> frames_;
+  std::vector<std::pair<asmjit::Label, std::function<void()>>> cold_;
+  std::map<std::vector<int64_t>, x86::Gp> strides_;
+  VectorLoop* vector_ = nullptr;
+  std::vector<std::shared_ptr<VectorLoop>> vector_loops_;
+};
+
+}  // namespace appy::cpu

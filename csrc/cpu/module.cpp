@@ -1,0 +1,39 @@
+#include "cpu/module.h"
+
+#include <algorithm>
+
+namespace appy::cpu {
+
+Module::Module(const ir::Graph& graph, Isa isa, x86::Compiler& cc)
+    : graph(graph),
+      isa(isa),
+      cc(cc),
+      uses(graph.value_count()),
+      user(graph.value_count()),
+      param_word(graph.value_count(), -1) {
+  int word = 0;
+  for (const ir::Value* param : graph.body->args) {
+    param_word[param->id] = word;
+    word += param->type.is_view() ? 1 + 2 * param->type.rank : 1;
+  }
+  int ordinal = 0;
+  ir::walk(*graph.body, [&](ir::Op& op) {
+    if (op.code == ir::Opcode::check_) checks_.emplace_back(&op, ordinal++);
+    for (const ir::Value* operand : op.operands) {
+      ++uses[operand->id];
+      user[operand->id] = &op;
+    }
+  });
+  std::sort(checks_.begin(), checks_.end());
+}
+
+int Module::ordinal(const ir::Op& check) const {
+  auto at = std::lower_bound(checks_.begin(), checks_.end(), std::pair<const ir::Op*, int>(&check, 0));
+  return at != checks_.end() && at->first == &check ? at->second : -1;
+}
+
+std::string Module::where(const ir::Op& op) const {
+  return op.loc ? "line " + std::to_string(graph.locs[op.loc].line) : std::string("loop");
+}
+
+}  // namespace appy::cpu

@@ -1,0 +1,150 @@
+// Partial results of loops that run in lanes or on workers: where they start and how two of them combine.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "cpu/function.h"
+#include "cpu/reductions.h"
+#include "support/check.h"
+
+namespace appy::cpu {
+
+using ir::Combiner;
+using ir::DType;
+using ir::Opcode;
+
+Opcode opcode_of(Combiner c) {
+  static constexpr Opcode kCodes[] = {
+#define X(name, op) Opcode::op##_,
+#include "ir/combiners.def"
+#undef X
+  };
+  return kCodes[static_cast<size_t>(c)];
+}
+
+bool is_follower(Combiner c) { return c == Combiner::follow_first_ || c == Combiner::follow_last_; }
+
+bool starts_from_init(Combiner c) {
+  switch (c) {
+    case Combiner::sum_:
+    case Combiner::prod_:
+    case Combiner::xor_:
+      return false;
+    default:
+      return true;
+  }
+}
+
+ir::Word neutral(Combiner c, DType t) {
+  if (c == Combiner::prod_) {
+    return t == DType::f64_ ? std::bit_cast<uint64_t>(1.0) : t == DType::f32_ ? std::bit_cast<uint32_t>(1.0f) : 1;
+  }
+  // -0 keeps the sign of a sum of negative zeros.
+  if (t == DType::f64_) return std::bit_cast<uint64_t>(-0.0);
+  if (t == DType::f32_) return std::bit_cast<uint32_t>(-0.0f);
+  return 0;
+}
+
+bool can_reorder(const ir::Op& loop) {
+  const auto& carried = loop.loop->carried;
+  for (size_t i = 0; i < carried.size(); ++i) {
+    const ir::Carried& c = carried[i];
+    if (c.combiner == Combiner::recur_) return false;
+    if (!is_follower(c.combiner)) continue;
+    if (c.leader < 0 || carried[static_cast<size_t>(c.leader)].tie < 0) return false;
+  }
+  return true;
+}
+
+void Function::identity(Combiner c, DType t, x86::Reg to, x86::Reg init) {
+  if (starts_from_init(c)) return move(to, init);
+  const ir::Word bits = neutral(c, t);
+  if (t == DType::f64_) {
+    cc_.vmovsd(to.as<x86::Xmm>(), constant64(bits));
+  } else if (t == DType::f32_) {
+    cc_.vmovss(to.as<x86::Xmm>(), constant32(static_cast<uint32_t>(bits)));
+  } else {
+    load_imm(to.as<x86::Gp>(), static_cast<int64_t>(bits));
+  }
+}
+
+void Function::combine(const ir::Loop& loop, std::span<const DType> types, std::span<const x86::Reg> a,
+                       std::span<const x86::Reg> b) {
+  // Leaders decide before they are overwritten.
+  std::vector<x86::Gp> take(a.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!is_follower(loop.carried[i].combiner)) continue;
+    const auto leader = static_cast<size_t>(loop.carried[i].leader);
+    const auto tie = static_cast<size_t>(loop.carried[leader].tie);
+    const Combiner by = loop.carried[leader].combiner;
+    const bool least = by == Combiner::pymin_ || by == Combiner::minimum_;
+    const bool nan_wins = by == Combiner::minimum_ || by == Combiner::maximum_;
+    const DType t = types[leader];
+    asmjit::Label yes = cc_.newLabel(), no = cc_.newLabel(), equal = cc_.newLabel();
+    take[i] = cc_.newGpq();
+    cc_.xor_(take[i].r32(), take[i].r32());
+    if (ir::is_real(t)) {
+      auto compare = [&](const x86::Reg& x, const x86::Reg& y) {
+        cc_.emit(t == DType::f64_ ? x86::Inst::kIdVucomisd : x86::Inst::kIdVucomiss, x, y);
+      };
+      if (nan_wins) {
+        asmjit::Label ordered = cc_.newLabel(), a_is_number = cc_.newLabel();
+        compare(a[leader], b[leader]);
+        cc_.jnp(ordered);
+        compare(a[leader], a[leader]);
+        cc_.jnp(a_is_number);
+        compare(b[leader], b[leader]);
+        cc_.jp(equal);
+        cc_.jmp(no);
+        cc_.bind(a_is_number);
+        cc_.jmp(yes);
+        cc_.bind(ordered);
+      }
+      least ? compare(a[leader], b[leader]) : compare(b[leader], a[leader]);
+      cc_.ja(yes);
+      cc_.jne(no);
+      cc_.jp(no);
+    } else {
+      const x86::Gp x = b[leader].as<x86::Gp>(), y = a[leader].as<x86::Gp>();
+      cc_.cmp(x, y);
+      cc_.je(equal);
+      if (ir::is_signed(t)) {
+        least ? cc_.jl(yes) : cc_.jg(yes);
+      } else {
+        least ? cc_.jb(yes) : cc_.ja(yes);
+      }
+      cc_.jmp(no);
+    }
+    cc_.bind(equal);
+    if (ir::is_real(types[tie])) {
+      const bool wide = types[tie] == DType::f64_;
+      const bool first = loop.carried[i].combiner == Combiner::follow_first_;
+      cc_.emit(wide ? x86::Inst::kIdVucomisd : x86::Inst::kIdVucomiss, first ? a[tie] : b[tie], first ? b[tie] : a[tie]);
+      cc_.jbe(no);
+    } else {
+      cc_.cmp(b[tie].as<x86::Gp>(), a[tie].as<x86::Gp>());
+      loop.carried[i].combiner == Combiner::follow_first_ ? cc_.jge(no) : cc_.jle(no);
+    }
+    cc_.bind(yes);
+    cc_.mov(take[i].r32(), 1);
+    cc_.bind(no);
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    const Combiner c = loop.carried[i].combiner;
+    if (c == Combiner::last_) {
+      move(a[i], b[i]);
+    } else if (is_follower(c)) {
+      asmjit::Label keep = cc_.newLabel();
+      cc_.test(take[i].r32(), take[i].r32());
+      cc_.jz(keep);
+      move(a[i], b[i]);
+      cc_.bind(keep);
+    } else {
+      x86::Reg r = new_reg(types[i]);
+      arithmetic(opcode_of(c), types[i], r, a[i], b[i]);
+      move(a[i], r);
+    }
+  }
+}
+
+}  // namespace appy::cpu

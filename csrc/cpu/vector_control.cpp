@@ -1,0 +1,558 @@
+// Control flow inside a `simd` loop: masked conditionals, loops that lanes leave at different times, checks.
+#include <algorithm>
+
+#include "cpu/vector_loop.h"
+#include "cpu/vector_regs.h"
+#include "support/check.h"
+
+namespace appy::cpu {
+
+using ir::DType;
+using ir::Opcode;
+
+bool VectorLoop::contains_check(const ir::Op& op) {
+  bool found = op.code == Opcode::check_;
+  for (ir::Block* b : op.blocks) ir::walk(*b, [&](ir::Op& inner) { found |= inner.code == Opcode::check_; });
+  return found;
+}
+
+bool VectorLoop::block(const ir::Block& block, const std::function<void(const ir::Op&)>& yield) {
+  for (const ir::Op* at = block.first; at; at = at->next) {
+    if (at->code == Opcode::yield_) {
+      yield(*at);
+      return true;
+    }
+    if (ir::is_terminator(at->code)) {
+      leave_iteration(*at);
+      return false;
+    }
+    if (at->code == Opcode::if_ && !d_.uniform(*at)) {
+      const bool reached = varying(at->operands[0]) ? varying_if(*at) : uniform_if(*at);
+      if (!reached) return false;
+      skip_if_empty(*at);
+      continue;
+    }
+    op(*at);
+  }
+  return false;
+}
+
+void VectorLoop::op(const ir::Op& op) {
+  if (op.code == Opcode::const_) return;
+  if (d_.uniform(op)) {
+    f_.emit(op);
+    return;
+  }
+  switch (op.code) {
+    case Opcode::load_:
+      return load(op);
+    case Opcode::store_:
+      return store(op);
+    case Opcode::atomic_:
+      return atomic(op);
+    case Opcode::check_:
+      return check(op);
+    case Opcode::for_:
+    case Opcode::while_:
+      inner_loop(op);
+      return skip_if_empty(op);
+    default:
+      return pure(op);
+  }
+}
+
+void VectorLoop::skip_if_empty(const ir::Op& op) {
+  if (may_replay_ || exec_.all || !contains_check(op)) return;
+  const Loop& l = loops_.back();
+  jump_if_none(exec_.r, l.exec_is_live ? l.exit : l.latch);
+}
+
+bool VectorLoop::uniform_if(const ir::Op& op) {
+  asmjit::Label otherwise = cc_.newLabel(), end = cc_.newLabel();
+  std::vector<Regs> results;
+  for (const ir::Value* v : op.results) {
+    results.push_back(varying(v) ? fresh(v->type.dtype) : Regs{f_.new_reg(v->type.dtype)});
+  }
+  auto take = [&](const ir::Op& yield) {
+    std::vector<Regs> from;
+    for (size_t i = 0; i < results.size(); ++i) {
+      const ir::Value* v = yield.operands[i];
+      from.push_back(varying(op.results[i]) ? get(v) : Regs{f_.reg(v)});
+    }
+    assign_all(results, from);
+  };
+  f_.jump_if(op.operands[0], false, otherwise);
+  const bool first = block(*op.blocks[0], [&](const ir::Op& yield) {
+    take(yield);
+    cc_.jmp(end);
+  });
+  cc_.bind(otherwise);
+  const bool second = block(*op.blocks[1], take);
+  cc_.bind(end);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (varying(op.results[i])) {
+      set(op.results[i], results[i]);
+    } else {
+      f_.bind(op.results[i], results[i][0]);
+    }
+  }
+  return first || second;
+}
+
+bool VectorLoop::worth_a_branch(const ir::Block& arm) const {
+  int ops = 0;
+  bool must = false;
+  ir::walk(const_cast<ir::Block&>(arm), [&](ir::Op& op) {
+    ++ops;
+    switch (op.code) {
+      case Opcode::for_:
+      case Opcode::while_:
+      case Opcode::check_:
+      case Opcode::poll_:
+      case Opcode::atomic_:
+      case Opcode::continue_:
+      case Opcode::break_:
+        must = true;
+        break;
+      case Opcode::store_:
+      case Opcode::load_: {
+        bool contiguous = false;
+        for (size_t i = op.first_term(); i < op.operands.size(); ++i) {
+          contiguous |= op.operands[i] == d_.linear();
+          must |= varying(op.operands[i]) && op.operands[i] != d_.linear();
+        }
+        must |= !contiguous;
+        break;
+      }
+      default:
+        must |= op.code >= Opcode::cbrt_ && op.code <= Opcode::lgamma_;
+        must |= op.code == Opcode::pow_ || op.code == Opcode::atan2_ || op.code == Opcode::hypot_;
+    }
+  });
+  return must || ops > 14;
+}
+
+bool VectorLoop::varying_if(const ir::Op& op) {
+  const Regs condition = get(op.operands[0]);
+  const Mask saved = exec_;
+  Mask then_mask{false, {}}, else_mask{false, {}};
+  for (size_t u = 0; u < condition.size(); ++u) {
+    // Masks change in place when lanes leave, so an arm's must not be the condition's own registers.
+    then_mask.r.push_back(saved.all ? copy(condition[u], DType::bool_) : mask_and(saved.r[u], condition[u]));
+  }
+  const ir::Op& other = *op.blocks[1]->first;
+  const bool has_else = other.code != Opcode::yield_;
+  if (has_else) {
+    for (size_t u = 0; u < condition.size(); ++u) {
+      else_mask.r.push_back(saved.all ? mask_not(condition[u]) : mask_andn(saved.r[u], condition[u]));
+    }
+  }
+  std::vector<Regs> results;
+  for (const ir::Value* v : op.results) results.push_back(fresh(v->type.dtype));
+  auto values_of = [&](const ir::Op& yield) {
+    std::vector<Regs> from;
+    for (const ir::Value* v : yield.operands) from.push_back(get(v));
+    return from;
+  };
+  const bool branch_then = worth_a_branch(*op.blocks[0]);
+  asmjit::Label after_then = cc_.newLabel(), after_else = cc_.newLabel();
+  masks_.push_back(saved);
+  masks_.push_back(else_mask);
+  exec_ = then_mask;
+  bool first = false;
+  std::vector<Regs> then_values;
+  if (branch_then) {
+    // The skipped arm's results must be defined.
+    for (size_t i = 0; i < results.size(); ++i) {
+      for (const x86::Reg& r : results[i]) {
+        if (op.results[i]->type.dtype == DType::bool_) {
+          f_.move(r, mask_none());
+        } else {
+          f_.move(r, sized(broadcast_bits(8, 0), bytes(op.results[i]->type.dtype)));
+        }
+      }
+    }
+    jump_if_none(then_mask.r, after_then);
+    first = block(*op.blocks[0], [&](const ir::Op& yield) { assign_all(results, values_of(yield)); });
+    cc_.bind(after_then);
+    then_values = results;
+  } else {
+    first = block(*op.blocks[0], [&](const ir::Op& yield) { then_values = values_of(yield); });
+  }
+  masks_.pop_back();
+  bool second = false;
+  auto merge = [&](const ir::Op& yield) {
+    std::vector<Regs> from = values_of(yield), merged;
+    for (size_t i = 0; i < results.size(); ++i) {
+      Regs r;
+      for (size_t u = 0; u < condition.size(); ++u) {
+        r.push_back(first ? blend(op.results[i]->type.dtype, condition[u], then_values[i][u], from[i][u]) : from[i][u]);
+      }
+      merged.push_back(r);
+    }
+    assign_all(results, merged);
+  };
+  if (!has_else) {
+    exec_ = saved;
+    masks_.pop_back();
+    merge(other);
+    second = true;
+  } else {
+    exec_ = else_mask;
+    const bool branch_else = worth_a_branch(*op.blocks[1]);
+    if (branch_else) {
+      if (!branch_then || !first) {
+        for (size_t i = 0; i < results.size(); ++i) {
+          if (first) {
+            assign(results[i], then_values[i]);
+          } else {
+            for (const x86::Reg& r : results[i]) {
+              if (op.results[i]->type.dtype == DType::bool_) {
+                f_.move(r, mask_none());
+              } else {
+                f_.move(r, sized(broadcast_bits(8, 0), bytes(op.results[i]->type.dtype)));
+              }
+            }
+          }
+        }
+        then_values = results;
+      }
+      jump_if_none(else_mask.r, after_else);
+    }
+    second = block(*op.blocks[1], merge);
+    if (!second && first && !branch_else) {
+      for (size_t i = 0; i < results.size(); ++i) assign(results[i], then_values[i]);
+    }
+    if (branch_else) cc_.bind(after_else);
+    exec_ = saved;
+    masks_.pop_back();
+  }
+  for (size_t i = 0; i < results.size(); ++i) set(op.results[i], results[i]);
+  return first || second;
+}
+
+std::vector<Regs> VectorLoop::inits(const ir::Op& op, size_t first, const ir::Block& body, size_t first_arg) {
+  std::vector<Regs> carried;
+  for (size_t i = first; i < op.operands.size(); ++i) {
+    const ir::Value* arg = body.args[first_arg + i - first];
+    const DType t = arg->type.dtype;
+    if (varying(arg)) {
+      carried.push_back(copy(get(op.operands[i]), t));
+    } else {
+      x86::Reg r = f_.new_reg(t);
+      f_.move(r, f_.reg(op.operands[i]));
+      carried.push_back({r});
+    }
+  }
+  return carried;
+}
+
+void VectorLoop::inner_loop(const ir::Op& op) {
+  const ir::Block& body = *op.blocks[0];
+  const bool is_for = op.code == Opcode::for_;
+  const size_t first = is_for ? 3 : 0, first_arg = is_for ? 1 : 0;
+  const bool lane_trips = is_for && (varying(op.operands[0]) || varying(op.operands[1]));
+  Loop l;
+  l.op = &op;
+  l.divergent = d_.divergent(&op);
+  const bool splits = d_.splits(&op);
+  l.latch = cc_.newLabel();
+  l.exit = cc_.newLabel();
+  asmjit::Label head = cc_.newLabel();
+  l.carried = inits(op, first, body, first_arg);
+  auto duplicate = [&](std::vector<Regs>& to) {
+    for (size_t i = 0; i < l.carried.size(); ++i) to.push_back(copy(l.carried[i], op.results[i]->type.dtype));
+  };
+  // Lanes of one register a uniform value never leave alone, so a divergent loop's carried values may still be uniform.
+  auto lanes_of = [&](size_t i) {
+    const ir::Value* arg = body.args[first_arg + i];
+    return varying(arg) ? l.carried[i] : Regs(static_cast<size_t>(unroll_), broadcast_reg(arg->type.dtype, l.carried[i][0]));
+  };
+  if (splits) duplicate(l.next);
+  if (l.divergent) {
+    for (size_t i = 0; i < l.carried.size(); ++i) l.results.push_back(copy(lanes_of(i), op.results[i]->type.dtype));
+  }
+  const Mask outer = exec_;
+  masks_.push_back(outer);
+  l.masks = masks_.size();
+  const bool own_mask = l.divergent || splits;
+  l.exec_is_live = l.divergent && !splits;
+  if (own_mask) {
+    l.live.all = false;
+    for (int u = 0; u < unroll_; ++u) l.live.r.push_back(copy(outer.all ? mask_all() : outer.r[static_cast<size_t>(u)], DType::bool_));
+  }
+  Function::Bounds bounds;
+  Regs iv_lanes, remaining;
+  x86::Gp iv;
+  int64_t direction = 1;
+  if (is_for && !lane_trips) {
+    bounds = f_.bounds(op);
+    cc_.test(bounds.trips, bounds.trips);
+    cc_.jz(l.exit);
+    iv = cc_.newGpq();
+    cc_.mov(iv, bounds.lower);
+  } else if (is_for) {
+    direction = f_.const_int(op.operands[2]);
+    Regs lower = get(op.operands[0]), upper = get(op.operands[1]);
+    for (size_t u = 0; u < lower.size(); ++u) {
+      const x86::Reg a = direction > 0 ? lower[u] : upper[u], b = direction > 0 ? upper[u] : lower[u];
+      remaining.push_back(int_op(Opcode::sub_, DType::i64_, b, a, {}));
+      f_.move(l.live.r[u], mask_and(l.live.r[u], compare_int(Opcode::lt_, DType::i64_, as_vec(a), as_vec(b))));
+    }
+    if (varying(op.operands[0])) {
+      iv_lanes = copy(lower, DType::i64_);
+    } else {
+      iv = cc_.newGpq();
+      cc_.mov(iv, f_.gp(op.operands[0]));
+    }
+    jump_if_none(l.live.r, l.exit);
+  }
+  f_.push_level(op);
+  const size_t depth = f_.depth();
+  if (iv.isValid()) {
+    Level& level = f_.level(depth);
+    level.iv = iv;
+    level.step_known = lane_trips || bounds.step_known;
+    level.step = lane_trips ? direction : bounds.step;
+    level.step_reg = bounds.step_reg;
+    f_.bind(body.args[0], iv);
+  } else if (is_for) {
+    set(body.args[0], iv_lanes);
+  }
+  for (size_t i = 0; i < l.carried.size(); ++i) {
+    const ir::Value* arg = body.args[first_arg + i];
+    if (varying(arg)) {
+      set(arg, l.carried[i]);
+    } else {
+      f_.bind(arg, l.carried[i][0]);
+    }
+  }
+  if (!splits) plan_targets(body, l.carried);
+  loops_.push_back(l);
+  cc_.bind(head);
+  if (own_mask) {
+    if (l.exec_is_live) {
+      exec_ = l.live;
+    } else {
+      exec_.all = false;
+      exec_.r.clear();
+      for (const x86::Reg& r : l.live.r) exec_.r.push_back(copy(r, DType::bool_));
+    }
+  }
+  block(body, [&](const ir::Op& yield) { end_iteration(yield, l); });
+  cc_.bind(l.latch);
+  if (splits) assign_all(l.carried, l.next);
+  if (splits && l.divergent) jump_if_none(l.live.r, l.exit);
+  f_.advance(f_.level(depth));
+  if (!is_for) {
+    cc_.jmp(head);
+  } else if (!lane_trips) {
+    f_.add_step(iv, bounds);
+    cc_.cmp(iv, bounds.end);
+    cc_.jne(head);
+    if (l.divergent) {
+      std::vector<Regs> values;
+      for (size_t i = 0; i < l.carried.size(); ++i) values.push_back(lanes_of(i));
+      capture(l, l.live.r, values);
+    }
+  } else {
+    x86::Vec one = sized(broadcast_bits(8, 1), bytes(DType::i64_)), zero = sized(broadcast_bits(8, 0), bytes(DType::i64_));
+    Regs leaving;
+    for (size_t u = 0; u < remaining.size(); ++u) {
+      int_op(Opcode::sub_, DType::i64_, remaining[u], one, remaining[u]);
+      if (!iv_lanes.empty()) {
+        int_op(direction > 0 ? Opcode::add_ : Opcode::sub_, DType::i64_, iv_lanes[u], one, iv_lanes[u]);
+      }
+      leaving.push_back(mask_and(l.live.r[u], compare_int(Opcode::eq_, DType::i64_, as_vec(remaining[u]), zero)));
+    }
+    if (iv.isValid()) cc_.add(iv, static_cast<int32_t>(direction));
+    jump_if_none(leaving, head);
+    std::vector<Regs> values;
+    for (size_t i = 0; i < l.carried.size(); ++i) values.push_back(lanes_of(i));
+    capture(l, leaving, values);
+    for (size_t u = 0; u < leaving.size(); ++u) f_.move(l.live.r[u], mask_andn(l.live.r[u], leaving[u]));
+    jump_if_any(l.live.r, head);
+  }
+  loops_.pop_back();
+  f_.pop_level();
+  cc_.bind(l.exit);
+  exec_ = outer;
+  masks_.pop_back();
+  for (size_t i = 0; i < l.carried.size(); ++i) {
+    if (l.divergent) {
+      set(op.results[i], l.results[i]);
+    } else if (varying(op.results[i])) {
+      set(op.results[i], l.carried[i]);
+    } else {
+      f_.bind(op.results[i], l.carried[i][0]);
+    }
+  }
+}
+
+void VectorLoop::capture(Loop& l, const Regs& lanes, std::span<const Regs> values) {
+  for (size_t i = 0; i < l.results.size(); ++i) {
+    for (size_t u = 0; u < lanes.size(); ++u) blend_into(l.op->results[i]->type.dtype, l.results[i][u], lanes[u], values[i][u]);
+  }
+}
+
+void VectorLoop::end_iteration(const ir::Op& yield, Loop& l) {
+  std::vector<Regs> from;
+  const size_t first_arg = l.op->code == Opcode::for_ ? 1 : 0;
+  for (size_t i = 0; i < l.carried.size(); ++i) {
+    const ir::Value* v = yield.operands[i];
+    from.push_back(varying(l.op->blocks[0]->args[first_arg + i]) ? get(v) : Regs{f_.reg(v)});
+  }
+  const bool simd_level = l.op == &loop_;
+  if (!l.next.empty()) {
+    for (size_t i = 0; i < from.size(); ++i) {
+      for (size_t u = 0; u < from[i].size(); ++u) {
+        blend_into(l.op->results[i]->type.dtype, l.next[i][u], exec_.r[u], from[i][u]);
+      }
+    }
+  } else if (simd_level && !exec_.all) {
+    std::vector<Regs> merged;
+    for (size_t i = 0; i < from.size(); ++i) {
+      const DType t = l.op->results[i]->type.dtype;
+      Regs r;
+      for (size_t u = 0; u < from[i].size(); ++u) r.push_back(blend(t, exec_.r[u], from[i][u], l.carried[i][u]));
+      merged.push_back(r);
+    }
+    assign_all(l.carried, merged);
+  } else {
+    assign_all(l.carried, from);
+  }
+}
+
+void VectorLoop::leave_iteration(const ir::Op& terminator) {
+  Loop& l = loops_.back();
+  if (terminator.code == Opcode::continue_ && !d_.splits(l.op)) {
+    end_iteration(terminator, l);
+    cc_.jmp(l.latch);
+    return;
+  }
+  Regs lanes = exec_.r;
+  if (exec_.all) lanes = Regs(static_cast<size_t>(unroll_), mask_all());
+  if (terminator.code == Opcode::break_) {
+    if (!l.divergent) {
+      end_iteration(terminator, l);
+      cc_.jmp(l.exit);
+      return;
+    }
+    std::vector<Regs> values;
+    for (const ir::Value* v : terminator.operands) values.push_back(get(v));
+    capture(l, lanes, values);
+  } else {
+    for (size_t i = 0; i < l.next.size(); ++i) {
+      Regs value = get(terminator.operands[i]);
+      for (size_t u = 0; u < lanes.size(); ++u) blend_into(l.op->results[i]->type.dtype, l.next[i][u], lanes[u], value[u]);
+    }
+  }
+  const bool from_loop = terminator.code == Opcode::break_;
+  kill(copy(lanes, DType::bool_), from_loop);
+  const Regs& rest = masks_.size() > l.masks ? masks_[l.masks].r : exec_.r;
+  jump_if_none(rest, from_loop && l.exec_is_live ? l.exit : l.latch);
+}
+
+void VectorLoop::kill(const Regs& lanes, bool from_loop) {
+  Loop& l = loops_.back();
+  std::vector<uint32_t> done;
+  auto clear = [&](const Mask& m) {
+    if (m.all) return;
+    for (size_t u = 0; u < m.r.size(); ++u) {
+      if (std::find(done.begin(), done.end(), m.r[u].id()) != done.end()) continue;
+      done.push_back(m.r[u].id());
+      f_.move(m.r[u], mask_andn(m.r[u], lanes[u]));
+    }
+  };
+  for (size_t i = l.masks; i < masks_.size(); ++i) clear(masks_[i]);
+  clear(exec_);
+  if (from_loop) clear(l.live);
+}
+
+void VectorLoop::check(const ir::Op& op) {
+  const ir::Value* ok = op.operands[0];
+  Regs lanes;
+  if (varying(ok)) {
+    Regs good = get(ok);
+    for (size_t u = 0; u < good.size(); ++u) {
+      lanes.push_back(exec_.all ? mask_not(good[u]) : mask_andn(exec_.r[u], good[u]));
+    }
+  }
+  auto fail_to = [&](asmjit::Label to) {
+    if (varying(ok)) {
+      jump_if_any(lanes, to);
+    } else {
+      f_.jump_if(ok, false, to);
+    }
+  };
+  if (op.check->declines) {
+    fail_to(f_.cold([this] { f_.leave(runtime::Status::declined); }));
+    return;
+  }
+  if (may_replay_) {
+    fail_to(replay_);
+    return;
+  }
+  if (lanes.empty()) lanes = copy(exec_.r, DType::bool_);
+  std::vector<std::pair<const ir::Value*, x86::Reg>> info;
+  for (int i = 0; i < op.check->ninfo; ++i) {
+    const ir::Value* v = op.operands[1 + static_cast<size_t>(i)];
+    x86::Reg value = varying(v) ? get(v)[0] : f_.is_const(v) ? x86::Reg() : f_.reg(v);
+    // The cold block has no place for constants, so a mask becomes bytes here.
+    if (varying(v) && v->type.dtype == DType::bool_) value = cast1(DType::u8_, DType::bool_, value);
+    info.emplace_back(v, value);
+  }
+  std::vector<x86::Reg> masks;
+  auto note = [&](const Mask& m) {
+    for (const x86::Reg& r : m.r) {
+      if (std::none_of(masks.begin(), masks.end(), [&](auto& k) { return k.id() == r.id(); })) masks.push_back(r);
+    }
+  };
+  for (const Mask& m : masks_) note(m);
+  for (const Loop& l : loops_) note(l.live);
+  note(exec_);
+  const x86::Vec numbers = lane_numbers();
+  asmjit::Label back = cc_.newLabel();
+  const Loop& inner = loops_.back();
+  const asmjit::Label nobody = inner.exec_is_live ? inner.exit : inner.latch;
+  const Regs exec = exec_.r;
+  const x86::Gp iv = f_.failing_iteration();
+  const bool own_iteration = !iv.isValid() || f_.root_ == &loop_;
+  fail_to(f_.cold([this, &op, lanes, numbers, info, masks, back, nobody, exec, iv, own_iteration] {
+    x86::Gp first = cc_.newGpq();
+    mask_bits(first, lanes[0]);
+    cc_.tzcnt(first, first);
+    f_.record_failure(op, false);
+    for (size_t i = 0; i < info.size(); ++i) {
+      const ir::Value* v = info[i].first;
+      x86::Reg value = info[i].second;
+      if (varying(v)) value = extract(v->type.dtype == DType::bool_ ? DType::u8_ : v->type.dtype, value, first);
+      x86::Gp word = cc_.newGpq();
+      f_.word_of(v, value, word);
+      f_.store_info(static_cast<int>(i), word);
+    }
+    if (own_iteration) {
+      x86::Gp at = cc_.newGpq();
+      cc_.mov(at, first);
+      if (lane_step_.isValid()) {
+        cc_.imul(at, lane_step_);
+      } else {
+        x86::Gp step = cc_.newGpq();
+        f_.load_imm(step, step_);
+        cc_.imul(at, step);
+      }
+      cc_.add(at, iv_);
+      f_.store_iteration(at);
+    } else {
+      f_.store_iteration(iv);
+    }
+    x86::Reg alive = mask_below(first, numbers);
+    for (const x86::Reg& m : masks) f_.move(m, mask_and(m, alive));
+    cc_.mov(failed_.r32(), 1);
+    jump_if_none(exec, nobody);
+    cc_.jmp(back);
+  }));
+  cc_.bind(back);
+}
+
+}  // namespace appy::cpu

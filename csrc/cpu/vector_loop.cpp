@@ -1,0 +1,384 @@
+#include "cpu/vector_loop.h"
+
+#include <algorithm>
+
+#include "cpu/math_calls.h"
+#include "cpu/reductions.h"
+#include "cpu/vector_regs.h"
+#include "support/check.h"
+
+namespace appy::cpu {
+
+namespace Id = x86::Inst;
+using ir::Combiner;
+using ir::DType;
+using ir::Opcode;
+
+bool VectorLoop::supports(Function& f, const ir::Op& loop) {
+  if (!can_reorder(loop)) return false;
+  for (size_t i = 0; i < loop.results.size(); ++i) {
+    const Combiner c = loop.loop->carried[i].combiner;
+    if (f.module().graph.exact && ir::is_real(loop.results[i]->type.dtype) && (c == Combiner::sum_ || c == Combiner::prod_)) {
+      return false;
+    }
+  }
+  const Divergence d(loop);
+  return !d.own_break && !d.unsupported_loop;
+}
+
+VectorLoop::VectorLoop(Function& f, const ir::Op& loop)
+    : f_(f), cc_(f.cc()), loop_(loop), d_(loop), avx512_(f.avx512()) {
+  choose_shape();
+}
+
+void VectorLoop::choose_shape() {
+  element_ = d_.widest;
+  lanes_ = f_.module().vector_bytes() / element_;
+  masked_only_ = d_.has_divergent_loop() || d_.check_after_store || d_.ops > 80;
+  relaxed_math_ = loop_.loop->annotated;
+  main_unroll_ = 1;
+  if (!masked_only_ && !d_.has_varying_if && !d_.has_inner_loop) {
+    main_unroll_ = d_.ops <= 8 ? 4 : d_.ops <= 16 ? 2 : 1;
+  } else if (!masked_only_ && !d_.has_varying_if && d_.ops <= 8) {
+    main_unroll_ = 4;
+  }
+  bool calls = false;
+  ir::walk(*loop_.blocks[0], [&](ir::Op& op) {
+    if (op.results.empty() || !ir::is_real(op.result()->type.dtype) || !ir::is_pure(op.code)) return;
+    calls |= d_.varying(op.result()) && scalar_function(op.code, op.result()->type.dtype);
+  });
+  if (calls) main_unroll_ = 1;
+  if (loop_.loop->le > 0) {
+    while (main_unroll_ > 1 && loop_.loop->le < static_cast<int64_t>(lanes_) * main_unroll_) main_unroll_ /= 2;
+  }
+}
+
+void VectorLoop::begin_pass(int unroll, bool masked) {
+  unroll_ = unroll;
+  values_.clear();
+  targets_.clear();
+  pool_.clear();
+  iotas_.clear();
+  strided_.clear();
+  linear_.clear();
+  linear_step_ = {};
+  masks_.clear();
+  loops_.clear();
+  exec_ = {};
+  may_replay_ = !masked && d_.has_check;
+}
+
+void VectorLoop::plan_targets(const ir::Block& body, const std::vector<Regs>& carried) {
+  const ir::Op& last = *body.last;
+  if (last.code != Opcode::yield_) return;
+  for (const ir::Value* v : last.operands) targets_.erase(v->id);
+  for (size_t k = 0; k < carried.size(); ++k) {
+    const ir::Value* v = f_.target_value(body, k, carried.size());
+    if (!v || !varying(v) || !varying(body.args[body.args.size() - carried.size() + k])) continue;
+    if (v->op->code == Opcode::if_ || targets_.contains(v->id)) continue;
+    bool checked = false;
+    if (may_replay_) {
+      for (const ir::Op* op = v->op; op; op = op->next) checked |= contains_check(*op);
+    }
+    if (!checked) targets_[v->id] = carried[k];
+  }
+}
+
+void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> carried) {
+  f_.vector_ = this;
+  asmjit::Label done = cc_.newLabel(), reduced = cc_.newLabel();
+  replay_ = cc_.newLabel();
+  if (bounds.known_trips <= 0) {
+    cc_.test(bounds.trips, bounds.trips);
+    cc_.jz(done);
+  }
+  iv_ = cc_.newGpq("iv");
+  left_ = cc_.newGpq("left");
+  cc_.mov(iv_, bounds.lower);
+  cc_.mov(left_, bounds.trips);
+  step_ = bounds.step;
+  if (!bounds.step_known) lane_step_ = bounds.step_reg;
+  if (d_.has_check) {
+    failed_ = cc_.newGpq();
+    cc_.xor_(failed_.r32(), failed_.r32());
+  }
+  setup_accumulators(carried);
+  if (!masked_only_) main_loop(bounds, reduced);
+  cc_.bind(replay_);
+  masked_loop(bounds);
+  cc_.bind(reduced);
+  reduce(carried);
+  cc_.bind(done);
+  f_.vector_ = nullptr;
+  f_.module().summary.push_back(f_.module().where(loop_) + ": " + std::to_string(lanes_) + " lanes x " +
+                                std::to_string(main_unroll_) + ", " + std::string(name_of(f_.module().isa)) +
+                                (masked_only_ ? ", masked" : ""));
+}
+
+void VectorLoop::setup_accumulators(std::span<const x86::Reg> carried) {
+  unroll_ = masked_only_ ? 1 : main_unroll_;
+  for (size_t i = 0; i < carried.size(); ++i) {
+    const DType t = loop_.results[i]->type.dtype;
+    const Combiner c = loop_.loop->carried[i].combiner;
+    Regs acc = fresh(t);
+    x86::Reg start = f_.new_reg(t);
+    f_.identity(c, t, start, carried[i]);
+    x86::Reg lanes = broadcast_reg(t, start);
+    for (const x86::Reg& r : acc) f_.move(r, lanes);
+    accumulators_.push_back(acc);
+  }
+}
+
+void VectorLoop::enter_level(const Function::Bounds& bounds) {
+  f_.push_level(loop_);
+  level_ = f_.depth();
+  Level& level = f_.level(level_);
+  level.iv = iv_;
+  level.step_known = bounds.step_known;
+  const int group = lanes_ * unroll_;
+  if (bounds.step_known) {
+    level.step = bounds.step * group;
+  } else {
+    level.step_reg = cc_.newGpq();
+    f_.hoist(level_, [&] { cc_.imul(level.step_reg, bounds.step_reg, group); });
+  }
+  f_.bind(loop_.blocks[0]->args[0], iv_);
+}
+
+void VectorLoop::leave_level() {
+  f_.advance(f_.level(level_));
+  for (const x86::Reg& r : linear_) cc_.vpaddq(as_vec(r), as_vec(r), as_vec(linear_step_));
+  const Level& level = f_.level(level_);
+  if (!level.step_known) {
+    cc_.add(iv_, level.step_reg);
+  } else if (level.step == static_cast<int32_t>(level.step)) {
+    cc_.add(iv_, static_cast<int32_t>(level.step));
+  } else {
+    x86::Gp s = cc_.newGpq();
+    f_.load_imm(s, level.step);
+    cc_.add(iv_, s);
+  }
+}
+
+void VectorLoop::iteration(bool masked) {
+  const ir::Block& body = *loop_.blocks[0];
+  Loop l;
+  l.op = &loop_;
+  l.latch = cc_.newLabel();
+  l.exit = l.latch;
+  for (const Regs& acc : accumulators_) l.carried.emplace_back(acc.begin(), acc.begin() + unroll_);
+  for (size_t i = 0; i < l.carried.size(); ++i) set(body.args[i + 1], l.carried[i]);
+  const bool splits = d_.splits(&loop_);
+  if (splits) {
+    for (size_t i = 0; i < l.carried.size(); ++i) l.next.push_back(copy(l.carried[i], loop_.results[i]->type.dtype));
+    if (!masked) {
+      exec_.all = false;
+      for (int u = 0; u < unroll_; ++u) exec_.r.push_back(copy(mask_all(), DType::bool_));
+    }
+  } else if (!masked) {
+    plan_targets(body, l.carried);
+  }
+  l.masks = 0;
+  loops_.push_back(l);
+  block(body, [&](const ir::Op& yield) { end_iteration(yield, l); });
+  cc_.bind(l.latch);
+  if (splits) assign_all(l.carried, l.next);
+  loops_.pop_back();
+}
+
+void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced) {
+  begin_pass(main_unroll_, false);
+  const int group = lanes_ * unroll_;
+  asmjit::Label head = cc_.newLabel();
+  cc_.cmp(left_, group);
+  cc_.jb(replay_);
+  enter_level(bounds);
+  cc_.bind(head);
+  iteration(false);
+  leave_level();
+  cc_.sub(left_, group);
+  cc_.cmp(left_, group);
+  cc_.jae(head);
+  f_.pop_level();
+  merge_accumulators();
+  cc_.test(left_, left_);
+  cc_.jz(reduced);
+}
+
+void VectorLoop::masked_loop(const Function::Bounds& bounds) {
+  begin_pass(1, true);
+  asmjit::Label head = cc_.newLabel();
+  enter_level(bounds);
+  cc_.bind(head);
+  exec_.all = false;
+  exec_.r = {mask_below(left_, lane_numbers())};
+  iteration(true);
+  if (d_.has_check) {
+    cc_.test(failed_.r32(), failed_.r32());
+    cc_.jnz(f_.cold([this] { f_.leave(runtime::Status::failed); }));
+  }
+  leave_level();
+  cc_.sub(left_, lanes_);
+  cc_.jg(head);
+  f_.pop_level();
+}
+
+bool VectorLoop::in_group(size_t k) const {
+  const auto& carried = loop_.loop->carried;
+  if (is_follower(carried[k].combiner)) return true;
+  for (size_t i = 0; i < carried.size(); ++i) {
+    if (!is_follower(carried[i].combiner)) continue;
+    const auto leader = static_cast<size_t>(carried[i].leader);
+    if (leader == k || static_cast<size_t>(carried[leader].tie) == k) return true;
+  }
+  return false;
+}
+
+void VectorLoop::merge_accumulators() {
+  for (size_t k = 0; k < accumulators_.size(); ++k) {
+    if (in_group(k)) continue;
+    Regs& acc = accumulators_[k];
+    const Combiner c = loop_.loop->carried[k].combiner;
+    const DType t = loop_.results[k]->type.dtype;
+    if (c == Combiner::last_) {
+      f_.move(acc[0], acc.back());
+      continue;
+    }
+    for (size_t width = acc.size(); width > 1; width /= 2) {
+      for (size_t u = 0; u < width / 2; ++u) elementwise(opcode_of(c), t, acc[u], acc[u + width / 2], acc[u]);
+    }
+  }
+}
+
+x86::Reg VectorLoop::across_lanes(Opcode code, DType t, x86::Reg r) {
+  if (t == DType::bool_) {
+    x86::Gp bits = cc_.newGpq(), result = cc_.newGpq();
+    mask_bits(bits, r);
+    cc_.mov(result.r32(), 0);
+    if (code == Opcode::and_ || code == Opcode::mul_ || code == Opcode::pymin_ || code == Opcode::minimum_) {
+      x86::Gp full = cc_.newGpq();
+      f_.load_imm(full, lanes_ == 64 ? -1 : (int64_t{1} << lanes_) - 1);
+      cc_.mov(result.r32(), 0);
+      cc_.cmp(bits, full);
+      cc_.sete(result.r8());
+    } else if (code == Opcode::xor_) {
+      cc_.popcnt(result, bits);
+      cc_.and_(result, 1);
+    } else {
+      cc_.test(bits, bits);
+      cc_.setne(result.r8());
+    }
+    return result;
+  }
+  const int all = lanes_;
+  x86::Vec v = as_vec(r);
+  for (int n = bytes(t); n > ir::size_of(t); n /= 2) {
+    x86::Vec high = vec(n / 2);
+    if (n == 64) {
+      cc_.vextracti64x4(high.ymm(), v.zmm(), 1);
+      v = v.ymm();
+    } else if (n == 32) {
+      avx512_ ? cc_.vextracti32x4(high.xmm(), v.ymm(), 1) : cc_.vextracti128(high.xmm(), v.ymm(), 1);
+      v = v.xmm();
+    } else {
+      cc_.vpsrldq(high.xmm(), v.xmm(), n / 2);
+    }
+    lanes_ /= 2;
+    v = as_vec(elementwise(code, t, v, high, {}));
+  }
+  lanes_ = all;
+  x86::Reg to = f_.new_reg(t);
+  if (ir::is_real(t)) {
+    cc_.vmovaps(to.as<x86::Xmm>(), v.xmm());
+  } else {
+    ir::size_of(t) == 8 ? cc_.vpextrq(to.as<x86::Gp>(), v.xmm(), 0) : cc_.vpextrd(to.as<x86::Gp>().r32(), v.xmm(), 0);
+    f_.canonicalize(to.as<x86::Gp>(), t);
+  }
+  return to;
+}
+
+void VectorLoop::reduce(std::span<const x86::Reg> carried) {
+  // Constants that the reduction needs are made here, outside of any loop.
+  begin_pass(1, true);
+  level_ = f_.depth();
+  f_.push_level(loop_);
+  level_ = f_.depth();
+  bool group = false;
+  for (size_t k = 0; k < carried.size(); ++k) {
+    if (in_group(k)) {
+      group = true;
+      continue;
+    }
+    const Combiner c = loop_.loop->carried[k].combiner;
+    const DType t = loop_.results[k]->type.dtype;
+    if (c == Combiner::last_) {
+      // The last active lane: left_ is 0 after a full group, else minus the lanes that were off.
+      x86::Gp lane = cc_.newGpq();
+      cc_.lea(lane, x86::ptr(left_, lanes_ - 1));
+      f_.move(carried[k], extract(t, accumulators_[k][0], lane));
+      continue;
+    }
+    x86::Reg partial = across_lanes(opcode_of(c), t, accumulators_[k][0]);
+    if (starts_from_init(c)) {
+      f_.move(carried[k], partial);
+    } else {
+      x86::Reg total = f_.new_reg(t);
+      f_.arithmetic(opcode_of(c), t, total, carried[k], partial);
+      f_.move(carried[k], total);
+    }
+  }
+  if (group) reduce_followers(carried);
+  f_.pop_level();
+}
+
+void VectorLoop::reduce_followers(std::span<const x86::Reg> carried) {
+  std::vector<size_t> members;
+  std::vector<int> place(carried.size(), -1);
+  for (size_t k = 0; k < carried.size(); ++k) {
+    if (!in_group(k)) continue;
+    place[k] = static_cast<int>(members.size());
+    members.push_back(k);
+  }
+  ir::Loop group;
+  std::vector<DType> types;
+  std::vector<x86::Reg> best, other;
+  for (size_t k : members) {
+    ir::Carried c = loop_.loop->carried[k];
+    if (c.leader >= 0) c.leader = place[static_cast<size_t>(c.leader)];
+    if (c.tie >= 0) c.tie = place[static_cast<size_t>(c.tie)];
+    group.carried.push_back(c);
+    const DType t = loop_.results[k]->type.dtype;
+    types.push_back(t);
+    best.push_back(carried[k]);
+    other.push_back(f_.new_reg(t));
+    const size_t i = types.size() - 1;
+    for (size_t u = 0; u < accumulators_[k].size(); ++u) {
+      x86::Mem slot = scratch(16 + static_cast<int>(i));
+      slot.addOffset(static_cast<int64_t>(u) * bytes(t));
+      spill(t, accumulators_[k][u], slot);
+    }
+  }
+  const auto count = static_cast<int>(accumulators_[members[0]].size()) * lanes_;
+  x86::Gp lane = cc_.newGpq();
+  asmjit::Label again = cc_.newLabel();
+  cc_.xor_(lane.r32(), lane.r32());
+  cc_.bind(again);
+  for (size_t i = 0; i < members.size(); ++i) {
+    x86::Mem slot = scratch(16 + static_cast<int>(i));
+    const int size = ir::size_of(types[i]);
+    slot.setIndex(lane, size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0);
+    f_.load_scalar(types[i], other[i], slot);
+  }
+  f_.combine(group, types, best, other);
+  cc_.inc(lane);
+  cc_.cmp(lane, count);
+  cc_.jb(again);
+}
+
+void Function::simd_loop(const ir::Op& op, const Bounds& bounds, std::span<const x86::Reg> carried) {
+  // Cold blocks refer to the loop after it was emitted.
+  vector_loops_.push_back(std::make_shared<VectorLoop>(*this, op));
+  vector_loops_.back()->emit(bounds, carried);
+}
+
+}  // namespace appy::cpu

@@ -1,0 +1,231 @@
+// Emits one `simd` loop: each varying value is `unroll` registers of `lanes` lanes.
+//
+// The loop runs twice in code: a main loop over whole groups of lanes x unroll iterations without masks, and a masked
+// loop, unrolled once, for the rest. Loops whose lanes part ways inside (a divergent inner loop) have the masked form
+// only. Control flow under a varying condition runs under the execution mask `exec_`; code never runs with an empty
+// mask, so a uniform load in it is safe.
+//
+// A check that fails in the main loop, before the iteration stored anything, starts the iteration again in the masked
+// loop. There the first failing lane writes the failure, it and the lanes after it are switched off, and the loop leaves
+// when the lanes before it have finished the iteration.
+#pragma once
+
+#include <map>
+#include <span>
+#include <vector>
+
+#include "cpu/divergence.h"
+#include "cpu/function.h"
+
+namespace appy::cpu {
+
+using asmjit::InstId;
+using Regs = std::vector<x86::Reg>;
+
+class VectorLoop {
+ public:
+  VectorLoop(Function&, const ir::Op& loop);
+  /// Can the loop run in lanes?
+  static bool supports(Function&, const ir::Op& loop);
+  void emit(const Function::Bounds&, std::span<const x86::Reg> carried);
+
+ private:
+  /// Which lanes run. `all`: every one of them, known statically.
+  struct Mask {
+    bool all = true;
+    Regs r;
+  };
+  struct Loop {
+    const ir::Op* op = nullptr;
+    bool divergent = false;
+    std::vector<Regs> carried;   // a scalar register alone where the value is uniform
+    std::vector<Regs> results;   // divergent: captured when a lane leaves
+    std::vector<Regs> next;      // lanes that went on by `continue`
+    Regs continued;              // those lanes
+    Mask live;                   // lanes that still iterate
+    asmjit::Label latch, exit;
+    bool exec_is_live = false;
+    size_t masks = 0;            // masks_ below this index belong to enclosing loops
+  };
+
+  // Structure (vector_loop.cpp).
+  void choose_shape();
+  void begin_pass(int unroll, bool masked);
+  void setup_accumulators(std::span<const x86::Reg> carried);
+  void enter_level(const Function::Bounds&);
+  void leave_level();
+  void main_loop(const Function::Bounds&, asmjit::Label reduced);
+  void masked_loop(const Function::Bounds&);
+  void iteration(bool masked);
+  /// Does the carried value take part in a leader's group?
+  bool in_group(size_t k) const;
+  void merge_accumulators();
+  void reduce(std::span<const x86::Reg> carried);
+  void reduce_followers(std::span<const x86::Reg> carried);
+  x86::Reg across_lanes(ir::Opcode, ir::DType, x86::Reg);
+  void plan_targets(const ir::Block&, const std::vector<Regs>& carried);
+
+  // Control (vector_control.cpp).
+  /// False if control does not reach the end (every lane jumped).
+  bool block(const ir::Block&, const std::function<void(const ir::Op&)>& yield);
+  void op(const ir::Op&);
+  bool varying_if(const ir::Op&);
+  bool uniform_if(const ir::Op&);
+  void inner_loop(const ir::Op&);
+  void leave_iteration(const ir::Op& terminator);
+  void end_iteration(const ir::Op& yield, Loop&);
+  void capture(Loop&, const Regs& lanes, std::span<const Regs> values);
+  void kill(const Regs& lanes, bool from_loop);
+  void check(const ir::Op&);
+  /// Is it worth (or, for what must not run without lanes, necessary) to jump around an arm whose mask is empty?
+  bool worth_a_branch(const ir::Block& arm) const;
+  std::vector<Regs> inits(const ir::Op&, size_t first, const ir::Block& body, size_t first_arg);
+  static bool contains_check(const ir::Op&);
+  void skip_if_empty(const ir::Op&);
+
+  // Values (vector_values.cpp).
+  bool varying(const ir::Value* v) const { return d_.varying(v); }
+  Regs get(const ir::Value*);
+  void set(const ir::Value*, Regs);
+  Regs fresh(ir::DType);
+  x86::Reg fresh1(ir::DType);
+  x86::Vec vec(int bytes);
+  x86::Reg copy(x86::Reg, ir::DType);
+  Regs copy(const Regs&, ir::DType);
+  void assign(const Regs& to, const Regs& from);
+  void assign_all(const std::vector<Regs>& to, const std::vector<Regs>& from);
+  Regs broadcast(const ir::Value*);
+  x86::Reg broadcast_reg(ir::DType, x86::Reg scalar);
+  x86::Vec broadcast_bits(int element, uint64_t bits);
+  x86::Vec constant_vec(const std::vector<uint64_t>& elements, int element);
+  x86::Vec iota(int element);
+  Regs linear();
+  int bytes(ir::DType t) const { return lanes_ * ir::size_of(t); }
+  x86::Mem scratch(int slot);
+  void spill(ir::DType, x86::Reg, x86::Mem to);
+  /// The value of the lane whose number is in `lane`.
+  x86::Reg extract(ir::DType, x86::Reg, x86::Gp lane);
+  template <class F>
+  void hoisted(F&& f) {
+    f_.hoist(level_, f);
+  }
+
+  // Masks (vector_mask.cpp). One register each; a mask has a bit (AVX-512) or a full element (AVX2) a lane.
+  x86::Reg new_mask();
+  Regs new_masks();
+  x86::Reg mask_and(x86::Reg a, x86::Reg b);
+  x86::Reg mask_or(x86::Reg a, x86::Reg b);
+  x86::Reg mask_andn(x86::Reg a, x86::Reg b);  // a & ~b
+  x86::Reg mask_xor(x86::Reg a, x86::Reg b);
+  x86::Reg mask_not(x86::Reg a);
+  x86::Reg mask_none();
+  x86::Reg mask_all();
+  void mask_logic(InstId k512, InstId v2, x86::Reg to, x86::Reg a, x86::Reg b);
+  InstId k_inst(InstId b, InstId w, InstId d, InstId q) const;
+  /// Jumps if no lane of any register is set.
+  void jump_if_none(const Regs&, asmjit::Label);
+  void jump_if_any(const Regs&, asmjit::Label);
+  void test(const Regs&);
+  void mask_bits(x86::Gp to, x86::Reg mask);
+  /// Lanes below the count in `n`; `numbers` are the lanes' numbers as mask elements (AVX2 only).
+  x86::Reg mask_below(x86::Gp n, x86::Vec numbers);
+  x86::Vec lane_numbers() { return avx512_ ? x86::Vec() : iota(element_); }
+  x86::Reg mask_from_bool(x86::Gp);
+  /// AVX2: the mask for elements of this size, in a register of lanes * size bytes; and back.
+  x86::Vec narrow(x86::Reg mask, int element);
+  x86::Reg widen(x86::Vec, int element);
+  x86::Reg exec(int u) { return exec_.r[static_cast<size_t>(u)]; }
+  Regs under_exec(const Regs&);
+  x86::Reg blend(ir::DType, x86::Reg mask, x86::Reg a, x86::Reg b);  // mask ? a : b
+  void blend_into(ir::DType, x86::Reg to, x86::Reg mask, x86::Reg a);
+
+  // Arithmetic (vector_ops.cpp, vector_int.cpp, vector_cast.cpp, vector_math.cpp), one register at a time.
+  void pure(const ir::Op&);
+  bool fused(const ir::Op&);
+  x86::Reg elementwise(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg to);
+  x86::Reg real_op(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg to);
+  x86::Reg int_op(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg to);
+  x86::Reg mul64(x86::Vec a, x86::Vec b, x86::Reg to);
+  x86::Reg mul8(x86::Vec a, x86::Vec b, x86::Reg to, int bytes);
+  x86::Reg shift(ir::Opcode, ir::DType, x86::Reg a, x86::Reg count, x86::Reg to);
+  x86::Reg shift_imm(ir::Opcode, ir::DType, x86::Reg a, int count, x86::Reg to);
+  x86::Reg convert_result(ir::DType, x86::Reg f64);
+  x86::Reg int_divide(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b);
+  x86::Reg compare(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b);
+  x86::Reg compare_int(ir::Opcode, ir::DType, x86::Vec a, x86::Vec b);
+  x86::Reg compare_real(int predicate, ir::DType, x86::Reg a, x86::Reg b);
+  x86::Reg overflow(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b);
+  x86::Reg negative(ir::DType, x86::Vec);  // mask of the sign bits
+  x86::Vec sign_mask(ir::DType, bool inverted);
+  Regs cast(ir::DType to, ir::DType from, const Regs&);
+  x86::Reg cast1(ir::DType to, ir::DType from, x86::Reg);
+  bool cast_by_lane(ir::DType to, ir::DType from) const;
+  x86::Reg real_to_int(ir::DType to, ir::DType from, x86::Vec);
+  x86::Reg int_to_real(ir::DType to, ir::DType from, x86::Vec);
+  x86::Vec convert_int(x86::Vec, int from, bool sign, int to);
+  x86::Vec truncate_int(x86::Vec, int from, int to);
+  x86::Vec i64_to_f64(x86::Vec, bool sign);
+  x86::Vec f64_to_i64(x86::Vec);
+  void by_lane(const ir::Op&);
+  bool call_vector(const ir::Op&);
+
+  // Memory (vector_memory.cpp).
+  struct Place {
+    enum class Kind : uint8_t { uniform, contiguous, reversed, strided, gather } kind = Kind::uniform;
+    x86::Mem base;           // lane 0; without an index register unless contiguous
+    bool stride_known = false;
+    int64_t stride = 0;      // bytes from lane to lane
+    x86::Gp stride_reg;
+    Regs index;              // gather: byte or scaled offsets
+    int index_bytes = 8;
+    uint32_t shift = 0;
+  };
+  Place place(const ir::Op&);
+  void load(const ir::Op&);
+  void store(const ir::Op&);
+  void atomic(const ir::Op&);
+  x86::Mem lane_group(const Place&, int u);
+  x86::Gp base_of(const x86::Mem&);
+  x86::Gp pointer_of(const Place&, int u);
+  x86::Reg load_contiguous(ir::DType, x86::Mem, bool masked, int u);
+  void store_contiguous(ir::DType, x86::Mem, x86::Vec, bool masked, int u);
+  x86::Reg gather(const ir::Op&, const Place&, int u);
+  void scatter(const ir::Op&, const Place&, int u, x86::Vec value);
+  x86::Vec reverse(ir::DType, x86::Vec);
+  x86::Vec strided_index(const Place&);
+  /// Calls f(lane, address) for each active lane, in order.
+  void each_lane(const ir::Op&, const Place&, int u, const std::function<void(int, x86::Mem)>& f);
+  x86::Reg load_by_lane(const ir::Op&, const Place&, int u);
+
+  Function& f_;
+  x86::Compiler& cc_;
+  const ir::Op& loop_;
+  const Divergence d_;
+  const bool avx512_;
+  int lanes_ = 1;
+  int unroll_ = 1;       // of the pass being emitted
+  int main_unroll_ = 1;
+  int element_ = 8;      // bytes of an AVX2 mask element
+  bool masked_only_ = false;
+  bool relaxed_math_ = false;
+  size_t level_ = 0;     // of the simd loop in Function's levels
+  std::map<uint32_t, Regs> values_;
+  std::map<uint32_t, Regs> targets_;
+  std::map<std::pair<int, int64_t>, x86::Vec> pool_;  // broadcast constants of this pass
+  std::map<int, x86::Vec> iotas_;
+  std::map<std::pair<uint32_t, int64_t>, x86::Vec> strided_;
+  Regs linear_;
+  x86::Reg linear_step_;
+  Mask exec_;
+  std::vector<Mask> masks_;   // execution masks of the enclosing conditionals and loops, innermost last
+  std::vector<Loop> loops_;
+  std::vector<Regs> accumulators_;
+  x86::Gp iv_, left_, lane_step_;
+  int64_t step_ = 1;
+  x86::Gp failed_;
+  asmjit::Label replay_;
+  bool may_replay_ = false;
+  std::map<int, x86::Mem> scratch_;
+};
+
+}  // namespace appy::cpu

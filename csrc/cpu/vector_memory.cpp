@@ -1,0 +1,466 @@
+// Loads, stores and atomics of vectors: contiguous, reversed, strided, gathered, or lane by lane.
+#include <algorithm>
+
+#include "cpu/vector_loop.h"
+#include "cpu/vector_regs.h"
+#include "support/check.h"
+
+namespace appy::cpu {
+
+namespace Id = x86::Inst;
+using ir::DType;
+using ir::Opcode;
+using Kind = int;
+
+x86::Gp VectorLoop::base_of(const x86::Mem& m) {
+  if (!m.hasIndex() && m.offset() == 0) return m.baseReg().as<x86::Gp>();
+  x86::Gp base = cc_.newGpq();
+  cc_.lea(base, m);
+  return base;
+}
+
+VectorLoop::Place VectorLoop::place(const ir::Op& op) {
+  const Form form = address_form(op);
+  Form scalar = form;
+  std::erase_if(scalar.terms, [&](auto& t) { return varying(t.first) && t.first != d_.linear(); });
+  Place p;
+  p.base = f_.address(scalar);
+  std::vector<std::pair<const ir::Value*, Stride>> terms;
+  const Stride* along = nullptr;
+  for (const auto& term : form.terms) {
+    if (term.first == d_.linear()) {
+      along = &term.second;
+    } else if (varying(term.first)) {
+      terms.push_back(term);
+    }
+  }
+  const Level& level = f_.level(level_);
+  if (along) {
+    if (along->constant() && level.step_known) {
+      p.stride_known = true;
+      p.stride = along->known * (level.step / (lanes_ * unroll_));
+    } else {
+      f_.stride_reg(form.view, *along);
+      p.stride_reg = cc_.newGpq();
+      hoisted([&] {
+        cc_.mov(p.stride_reg, f_.stride_reg(form.view, *along));
+        if (level.step_known) {
+          cc_.imul(p.stride_reg, p.stride_reg, static_cast<int32_t>(level.step / (lanes_ * unroll_)));
+        } else {
+          cc_.imul(p.stride_reg, lane_step_);
+        }
+      });
+    }
+  } else {
+    p.stride_known = true;
+  }
+  const int size = ir::size_of(form.view->type.dtype);
+  if (terms.empty()) {
+    if (!p.stride_known) {
+      p.kind = Place::Kind::strided;
+    } else if (p.stride == 0) {
+      p.kind = Place::Kind::uniform;
+    } else if (p.stride == size) {
+      p.kind = Place::Kind::contiguous;
+    } else {
+      p.kind = p.stride == -size ? Place::Kind::reversed : Place::Kind::strided;
+    }
+    if (p.kind == Place::Kind::strided && p.base.hasIndex()) p.base = x86::ptr(base_of(p.base));
+    return p;
+  }
+  p.kind = Place::Kind::gather;
+  if (p.base.hasIndex()) p.base = x86::ptr(base_of(p.base));
+  // One term at a scale of the addressing mode serves as it is; otherwise byte offsets are added up.
+  const Stride& only = terms[0].second;
+  if (terms.size() == 1 && !along && only.constant() &&
+      (only.known == 1 || only.known == 2 || only.known == 4 || only.known == 8)) {
+    p.index = get(terms[0].first);
+    p.shift = only.known == 8 ? 3 : only.known == 4 ? 2 : only.known == 2 ? 1 : 0;
+    return p;
+  }
+  Regs sum;
+  for (const auto& [term, stride] : terms) {
+    Regs index = get(term), scaled;
+    x86::Reg factor;
+    if (!stride.constant()) {
+      x86::Gp s = f_.stride_reg(form.view, stride);
+      hoisted([&] { factor = broadcast_reg(DType::i64_, s); });
+    }
+    for (size_t u = 0; u < index.size(); ++u) {
+      const int64_t c = stride.known;
+      if (stride.constant() && c == 1) {
+        scaled.push_back(index[u]);
+      } else if (stride.constant() && c > 0 && (c & (c - 1)) == 0) {
+        scaled.push_back(shift_imm(Opcode::shl_, DType::i64_, index[u], __builtin_ctzll(static_cast<uint64_t>(c)), {}));
+      } else {
+        if (!factor.isValid()) {
+          factor = sized(broadcast_bits(8, static_cast<uint64_t>(c)), bytes(DType::i64_));
+        }
+        scaled.push_back(mul64(as_vec(index[u]), as_vec(factor), {}));
+      }
+      if (!sum.empty()) scaled[u] = int_op(Opcode::add_, DType::i64_, sum[u], scaled[u], {});
+    }
+    sum = scaled;
+  }
+  if (along) {
+    // The base is lane 0's; group u starts u * lanes further.
+    x86::Vec lanes = strided_index(p);
+    for (size_t u = 0; u < sum.size(); ++u) {
+      sum[u] = int_op(Opcode::add_, DType::i64_, sum[u], lanes, {});
+    }
+  }
+  p.index = sum;
+  return p;
+}
+
+x86::Vec VectorLoop::strided_index(const Place& p) {
+  if (p.stride_known) {
+    std::vector<uint64_t> offsets;
+    for (int l = 0; l < lanes_; ++l) offsets.push_back(static_cast<uint64_t>(l) * static_cast<uint64_t>(p.stride));
+    auto [at, fresh] = strided_.try_emplace({0, p.stride});
+    if (fresh) at->second = constant_vec(offsets, 8);
+    return at->second;
+  }
+  x86::Vec at = iota(8), r;
+  hoisted([&] {
+    x86::Reg step = broadcast_reg(DType::i64_, p.stride_reg);
+    r = as_vec(mul64(at, as_vec(step), {}));
+  });
+  return r;
+}
+
+x86::Mem VectorLoop::lane_group(const Place& p, int u) {
+  x86::Mem m = p.base;
+  if (u == 0) return m;
+  if (p.stride_known) {
+    m.addOffset(static_cast<int64_t>(u) * lanes_ * p.stride);
+    return m;
+  }
+  x86::Gp further = cc_.newGpq();
+  cc_.imul(further, p.stride_reg, u * lanes_);
+  cc_.add(further, base_of(m));
+  return x86::ptr(further);
+}
+
+void VectorLoop::load(const ir::Op& op) {
+  const ir::Value* v = op.result();
+  const DType t = v->type.dtype;
+  const DType stored = t == DType::bool_ ? DType::u8_ : t;
+  if (f_.module().uses[v->id] == 0) return;
+  const Place p = place(op);
+  auto target = targets_.find(v->id);
+  Regs r;
+  for (int u = 0; u < unroll_; ++u) {
+    x86::Reg x;
+    switch (p.kind) {
+      case Place::Kind::uniform: {
+        // The address does not vary, but something else made the value varying.
+        x86::Reg scalar = f_.new_reg(t);
+        f_.load_scalar(t, scalar, p.base);
+        x = broadcast_reg(t, scalar);
+        break;
+      }
+      case Place::Kind::contiguous:
+        x = load_contiguous(stored, lane_group(p, u), !exec_.all, u);
+        break;
+      case Place::Kind::reversed:
+        if (exec_.all && (ir::size_of(stored) >= 4)) {
+          x86::Mem m = lane_group(p, u);
+          m.addOffset(-static_cast<int64_t>(lanes_ - 1) * ir::size_of(stored));
+          x = reverse(stored, as_vec(load_contiguous(stored, m, false, u)));
+          break;
+        }
+        [[fallthrough]];
+      default:
+        x = ir::size_of(stored) >= 4 && bytes(DType::i64_) <= f_.module().vector_bytes()
+                ? gather(op, p, u)
+                : load_by_lane(op, p, u);
+    }
+    if (t == DType::bool_ && p.kind != Place::Kind::uniform) x = cast1(DType::bool_, DType::u8_, x);
+    r.push_back(x);
+  }
+  if (target != targets_.end()) {
+    assign(target->second, r);
+    r = target->second;
+  }
+  set(v, r);
+}
+
+x86::Reg VectorLoop::load_contiguous(DType t, x86::Mem m, bool masked, int u) {
+  const int size = ir::size_of(t), n = bytes(t);
+  x86::Vec r = vec(n);
+  m.setSize(static_cast<uint32_t>(n));
+  if (masked && avx512_) {
+    cc_.k(exec(u).as<x86::KReg>()).z().emit(t == DType::f64_   ? Id::kIdVmovupd
+                                            : t == DType::f32_ ? Id::kIdVmovups
+                                            : size == 8        ? Id::kIdVmovdqu64
+                                            : size == 4        ? Id::kIdVmovdqu32
+                                            : size == 2        ? Id::kIdVmovdqu16
+                                                               : Id::kIdVmovdqu8,
+                                            r, [&] {
+                                              if (n < 16) m.setSize(16);
+                                              return m;
+                                            }());
+    return r;
+  }
+  if (masked) {
+    if (size >= 4) {
+      cc_.emit(size == 8 ? Id::kIdVmaskmovpd : Id::kIdVmaskmovps, r, sized(narrow(exec(u), size), n), m);
+      return r;
+    }
+    x86::Gp bits = cc_.newGpq(), word = cc_.newGpq();
+    x86::Mem slot = scratch(0);
+    mask_bits(bits, exec(u));
+    for (int l = 0; l < lanes_; ++l) {
+      asmjit::Label skip = cc_.newLabel();
+      cc_.bt(bits, l);
+      cc_.jnc(skip);
+      x86::Mem from = m, to = slot;
+      from.addOffset(l * size);
+      to.addOffset(l * size);
+      f_.load_scalar(t, word, from);
+      f_.store_scalar(t, to, word);
+      cc_.bind(skip);
+    }
+    slot.setSize(0);
+    cc_.vmovdqu(r, slot);
+    return r;
+  }
+  if (n == 4) {
+    cc_.vmovd(r.xmm(), m);
+  } else if (n == 8) {
+    cc_.vmovq(r.xmm(), m);
+  } else if (t == DType::f64_) {
+    cc_.vmovupd(r, m);
+  } else if (t == DType::f32_) {
+    cc_.vmovups(r, m);
+  } else {
+    cc_.emit(avx512_ ? Id::kIdVmovdqu64 : Id::kIdVmovdqu, r, m);
+  }
+  return r;
+}
+
+void VectorLoop::store_contiguous(DType t, x86::Mem m, x86::Vec v, bool masked, int u) {
+  const int size = ir::size_of(t), n = bytes(t);
+  m.setSize(static_cast<uint32_t>(n));
+  if (masked && avx512_) {
+    if (n < 16) m.setSize(16);
+    cc_.k(exec(u).as<x86::KReg>()).emit(t == DType::f64_   ? Id::kIdVmovupd
+                                        : t == DType::f32_ ? Id::kIdVmovups
+                                        : size == 8        ? Id::kIdVmovdqu64
+                                        : size == 4        ? Id::kIdVmovdqu32
+                                        : size == 2        ? Id::kIdVmovdqu16
+                                                           : Id::kIdVmovdqu8,
+                                        m, v);
+    return;
+  }
+  if (masked) {
+    if (size >= 4) {
+      cc_.emit(size == 8 ? Id::kIdVmaskmovpd : Id::kIdVmaskmovps, m, sized(narrow(exec(u), size), n), v);
+      return;
+    }
+    x86::Gp bits = cc_.newGpq(), word = cc_.newGpq();
+    x86::Mem slot = scratch(0);
+    slot.setSize(0);
+    cc_.vmovdqu(slot, v);
+    mask_bits(bits, exec(u));
+    for (int l = 0; l < lanes_; ++l) {
+      asmjit::Label skip = cc_.newLabel();
+      cc_.bt(bits, l);
+      cc_.jnc(skip);
+      x86::Mem from = slot, to = m;
+      from.addOffset(l * size);
+      to.addOffset(l * size);
+      f_.load_scalar(t, word, from);
+      f_.store_scalar(t, to, word);
+      cc_.bind(skip);
+    }
+    return;
+  }
+  if (n == 4) {
+    cc_.vmovd(m, v.xmm());
+  } else if (n == 8) {
+    cc_.vmovq(m, v.xmm());
+  } else if (t == DType::f64_) {
+    cc_.vmovupd(m, v);
+  } else if (t == DType::f32_) {
+    cc_.vmovups(m, v);
+  } else {
+    cc_.emit(avx512_ ? Id::kIdVmovdqu64 : Id::kIdVmovdqu, m, v);
+  }
+}
+
+x86::Vec VectorLoop::reverse(DType t, x86::Vec v) {
+  const int size = ir::size_of(t), n = bytes(t);
+  x86::Vec r = vec(n);
+  if (n == 16) {
+    cc_.emit(Id::kIdVpshufd, r, v, asmjit::Imm(size == 4 ? 0x1b : 0x4e));
+  } else if (n == 32 && size == 8) {
+    cc_.vpermq(r, v, 0x1b);
+  } else {
+    auto [at, fresh] = strided_.try_emplace({1, size});
+    if (fresh) {
+      std::vector<uint64_t> order;
+      for (int l = lanes_; l-- > 0;) order.push_back(static_cast<uint64_t>(l));
+      at->second = constant_vec(order, size);
+    }
+    cc_.emit(size == 8 ? Id::kIdVpermq : Id::kIdVpermd, r, at->second, v);
+  }
+  return r;
+}
+
+x86::Reg VectorLoop::gather(const ir::Op& op, const Place& p, int u) {
+  const DType t = op.result()->type.dtype;
+  const int size = ir::size_of(t);
+  const bool real = ir::is_real(t);
+  x86::Vec r = vec(bytes(t));
+  const x86::Vec index = p.kind == Place::Kind::gather ? as_vec(p.index[static_cast<size_t>(u)]) : strided_index(p);
+  x86::Mem group = p.kind == Place::Kind::gather && !p.stride_known ? lane_group(p, u) : lane_group(p, u);
+  if (group.hasIndex()) group = x86::ptr(base_of(group));
+  x86::Mem m = x86::ptr(group.baseReg().as<x86::Gp>(), index, p.shift, static_cast<int32_t>(group.offset()));
+  const InstId id = size == 8 ? (real ? Id::kIdVgatherqpd : Id::kIdVpgatherqq) : (real ? Id::kIdVgatherqps : Id::kIdVpgatherqd);
+  cc_.emit(avx512_ ? Id::kIdVpxorq : Id::kIdVpxor, r, r, r);
+  if (avx512_) {
+    x86::KReg k = cc_.newKq();
+    f_.move(k, exec_.all ? mask_all() : exec(u));
+    cc_.k(k).emit(id, r, m);
+  } else {
+    x86::Vec mask = vec(bytes(t));
+    if (exec_.all) {
+      cc_.vpcmpeqd(mask, mask, mask);
+    } else {
+      cc_.vmovaps(mask, sized(narrow(exec(u), size), bytes(t)));
+    }
+    cc_.emit(id, r, m, mask);
+  }
+  return r;
+}
+
+void VectorLoop::each_lane(const ir::Op& op, const Place& p, int u, const std::function<void(int, x86::Mem)>& f) {
+  x86::Gp bits;
+  if (!exec_.all) {
+    bits = cc_.newGpq();
+    mask_bits(bits, exec(u));
+  }
+  x86::Gp pointer;
+  x86::Mem slot = scratch(9);
+  const bool gathered = p.kind == Place::Kind::gather;
+  x86::Mem group = lane_group(p, u);
+  if (gathered) {
+    spill(DType::i64_, p.index[static_cast<size_t>(u)], slot);
+    if (group.hasIndex()) group = x86::ptr(base_of(group));
+  } else if (!p.stride_known) {
+    pointer = cc_.newGpq();
+    cc_.lea(pointer, group);
+  }
+  (void)op;
+  for (int l = 0; l < lanes_; ++l) {
+    asmjit::Label skip = cc_.newLabel();
+    if (pointer.isValid() && l > 0) cc_.add(pointer, p.stride_reg);
+    if (!exec_.all) {
+      cc_.bt(bits, l);
+      cc_.jnc(skip);
+    }
+    x86::Mem m = group;
+    if (gathered) {
+      x86::Gp at = cc_.newGpq();
+      x86::Mem from = slot;
+      from.addOffset(8 * l);
+      from.setSize(8);
+      cc_.mov(at, from);
+      m.setIndex(at, p.shift);
+    } else if (p.stride_known) {
+      m.addOffset(l * p.stride);
+    } else {
+      m = x86::ptr(pointer);
+    }
+    f(l, m);
+    if (!exec_.all) cc_.bind(skip);
+  }
+}
+
+x86::Reg VectorLoop::load_by_lane(const ir::Op& op, const Place& p, int u) {
+  const DType t = op.result()->type.dtype == DType::bool_ ? DType::u8_ : op.result()->type.dtype;
+  const int size = ir::size_of(t);
+  const DType word_type = size == 8 ? DType::u64_ : size == 4 ? DType::u32_ : size == 2 ? DType::u16_ : DType::u8_;
+  x86::Mem out = scratch(0);
+  each_lane(op, p, u, [&](int lane, x86::Mem m) {
+    x86::Gp word = cc_.newGpq();
+    f_.load_scalar(word_type, word, m);
+    x86::Mem to = out;
+    to.addOffset(lane * size);
+    f_.store_scalar(word_type, to, word);
+  });
+  x86::Vec r = vec(bytes(t));
+  out.setSize(0);
+  cc_.emit(avx512_ ? Id::kIdVmovdqu64 : Id::kIdVmovdqu, r, out);
+  return r;
+}
+
+void VectorLoop::store(const ir::Op& op) {
+  const DType t = op.operands[0]->type.dtype;
+  const DType stored = t == DType::bool_ ? DType::u8_ : t;
+  Regs values = get(op.operands[0]);
+  const Place p = place(op);
+  for (int u = 0; u < unroll_; ++u) {
+    x86::Reg v = values[static_cast<size_t>(u)];
+    if (t == DType::bool_) v = cast1(DType::u8_, DType::bool_, v);
+    if (p.kind == Place::Kind::contiguous) {
+      store_contiguous(stored, lane_group(p, u), as_vec(v), !exec_.all, u);
+    } else if (p.kind == Place::Kind::reversed && exec_.all && ir::size_of(stored) >= 4) {
+      x86::Mem m = lane_group(p, u);
+      m.addOffset(-static_cast<int64_t>(lanes_ - 1) * ir::size_of(stored));
+      store_contiguous(stored, m, reverse(stored, as_vec(v)), false, u);
+    } else {
+      scatter(op, p, u, as_vec(v));
+    }
+  }
+}
+
+void VectorLoop::scatter(const ir::Op& op, const Place& p, int u, x86::Vec value) {
+  DType t = op.operands[0]->type.dtype;
+  if (t == DType::bool_) t = DType::u8_;
+  const int size = ir::size_of(t);
+  if (avx512_ && size >= 4 && p.kind != Place::Kind::uniform && bytes(DType::i64_) <= f_.module().vector_bytes()) {
+    const x86::Vec index = p.kind == Place::Kind::gather ? as_vec(p.index[static_cast<size_t>(u)]) : strided_index(p);
+    x86::Mem group = lane_group(p, u);
+    if (group.hasIndex()) group = x86::ptr(base_of(group));
+    x86::Mem m = x86::ptr(group.baseReg().as<x86::Gp>(), index, p.shift, static_cast<int32_t>(group.offset()));
+    x86::KReg k = cc_.newKq();
+    f_.move(k, exec_.all ? mask_all() : exec(u));
+    cc_.k(k).emit(size == 8 ? Id::kIdVscatterqpd : Id::kIdVscatterqps, m, value);
+    return;
+  }
+  x86::Mem in = scratch(10);
+  spill(t, value, in);
+  const DType word_type = size == 8 ? DType::u64_ : size == 4 ? DType::u32_ : size == 2 ? DType::u16_ : DType::u8_;
+  each_lane(op, p, u, [&](int lane, x86::Mem m) {
+    x86::Gp word = cc_.newGpq();
+    x86::Mem from = in;
+    from.addOffset(lane * size);
+    f_.load_scalar(word_type, word, from);
+    f_.store_scalar(word_type, m, word);
+  });
+}
+
+void VectorLoop::atomic(const ir::Op& op) {
+  const DType t = op.operands[0]->type.dtype;
+  const DType stored = t == DType::bool_ ? DType::u8_ : t;
+  const int size = ir::size_of(stored);
+  Regs values = get(op.operands[0]);
+  const Place p = place(op);
+  for (int u = 0; u < unroll_; ++u) {
+    x86::Mem in = scratch(10);
+    x86::Reg v = values[static_cast<size_t>(u)];
+    spill(t, v, in);
+    each_lane(op, p, u, [&](int lane, x86::Mem m) {
+      x86::Reg word = f_.new_reg(t);
+      x86::Mem from = in;
+      from.addOffset(lane * size);
+      f_.load_scalar(t, word, from);
+      f_.atomic_update(op, t, m, word);
+    });
+  }
+}
+
+}  // namespace appy::cpu

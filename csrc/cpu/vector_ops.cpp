@@ -1,0 +1,418 @@
+// Elementwise arithmetic and comparisons on vector registers.
+#include "cpu/math_calls.h"
+#include "cpu/vector_loop.h"
+#include "cpu/vector_regs.h"
+#include "support/check.h"
+
+namespace appy::cpu {
+
+namespace Id = x86::Inst;
+using ir::DType;
+using ir::Opcode;
+
+x86::Vec VectorLoop::sign_mask(DType t, bool inverted) {
+  const int size = ir::size_of(t);
+  const uint64_t sign = uint64_t{1} << (8 * size - 1);
+  return sized(broadcast_bits(size, inverted ? ~sign : sign), bytes(t));
+}
+
+bool VectorLoop::fused(const ir::Op& op) {
+  const ir::Value* v = op.result();
+  const bool wide = v->type.dtype == DType::f64_;
+  const ir::Value *x = nullptr, *y = nullptr, *z = nullptr;
+  bool negate_product = false, negate_addend = false;
+  if (op.code == Opcode::fma_) {
+    x = op.operands[0], y = op.operands[1], z = op.operands[2];
+  } else {
+    auto product = [&](const ir::Value* p) {
+      return p->op && p->op->code == Opcode::mul_ && varying(p) && f_.deferred(*p->op);
+    };
+    const int which = product(op.operands[0]) ? 0 : product(op.operands[1]) ? 1 : -1;
+    if (which < 0) return false;
+    const ir::Op& mul = *op.operands[static_cast<size_t>(which)]->op;
+    x = mul.operands[0], y = mul.operands[1], z = op.operands[static_cast<size_t>(1 - which)];
+    if (op.code == Opcode::sub_) (which == 0 ? negate_addend : negate_product) = true;
+  }
+  Regs a = get(x), b = get(y), c = get(z);
+  auto target = targets_.find(v->id);
+  Regs to = target != targets_.end() ? target->second : fresh(v->type.dtype);
+  auto pick = [&](InstId d, InstId f) { return wide ? d : f; };
+  for (size_t u = 0; u < to.size(); ++u) {
+    if (to[u].id() == a[u].id() || to[u].id() == b[u].id()) {
+      const bool first = to[u].id() == a[u].id();
+      if (to[u].id() != c[u].id()) {
+        cc_.emit(negate_product  ? pick(Id::kIdVfnmadd213pd, Id::kIdVfnmadd213ps)
+                 : negate_addend ? pick(Id::kIdVfmsub213pd, Id::kIdVfmsub213ps)
+                                 : pick(Id::kIdVfmadd213pd, Id::kIdVfmadd213ps),
+                 to[u], first ? b[u] : a[u], c[u]);
+        continue;
+      }
+    }
+    const bool clash = to[u].id() != c[u].id() && (to[u].id() == a[u].id() || to[u].id() == b[u].id());
+    x86::Reg r = clash ? fresh1(v->type.dtype) : to[u];
+    f_.move(r, c[u]);
+    cc_.emit(negate_product  ? pick(Id::kIdVfnmadd231pd, Id::kIdVfnmadd231ps)
+             : negate_addend ? pick(Id::kIdVfmsub231pd, Id::kIdVfmsub231ps)
+                             : pick(Id::kIdVfmadd231pd, Id::kIdVfmadd231ps),
+             r, a[u], b[u]);
+    f_.move(to[u], r);
+  }
+  set(v, to);
+  return true;
+}
+
+void VectorLoop::pure(const ir::Op& op) {
+  const ir::Value* v = op.result();
+  const DType t = v->type.dtype;
+  const DType from = op.operands[0]->type.dtype;
+  if (f_.module().uses[v->id] == 0) return;
+  if (op.code == Opcode::mul_ && f_.deferred(op)) return;
+  if ((op.code == Opcode::add_ || op.code == Opcode::sub_) && ir::is_real(t) && fused(op)) return;
+  if (op.code == Opcode::fma_) {
+    fused(op);
+    return;
+  }
+  auto target = targets_.find(v->id);
+  auto finish = [&](Regs r) {
+    if (target != targets_.end()) {
+      assign(target->second, r);
+      r = target->second;
+    }
+    set(v, std::move(r));
+  };
+  Regs r;
+  const auto n = static_cast<size_t>(unroll_);
+  switch (op.code) {
+    case Opcode::select_: {
+      Regs c = get(op.operands[0]), a = get(op.operands[1]), b = get(op.operands[2]);
+      for (size_t u = 0; u < n; ++u) r.push_back(blend(t, c[u], a[u], b[u]));
+      return finish(r);
+    }
+    case Opcode::cast_:
+      if (cast_by_lane(t, from)) {
+        by_lane(op);
+        return;
+      }
+      return finish(cast(t, from, get(op.operands[0])));
+    case Opcode::bitcast_:
+      return finish(get(op.operands[0]));
+    case Opcode::shl_:
+    case Opcode::shr_: {
+      Regs a = get(op.operands[0]);
+      if (f_.is_const(op.operands[1])) {
+        const uint64_t count = static_cast<uint64_t>(f_.const_int(op.operands[1]));
+        const int width = 8 * ir::size_of(t);
+        const int c = count >= static_cast<uint64_t>(width) ? width : static_cast<int>(count);
+        for (size_t u = 0; u < n; ++u) r.push_back(shift_imm(op.code, t, a[u], c, {}));
+        return finish(r);
+      }
+      if (ir::size_of(t) < 4) {
+        by_lane(op);
+        return;
+      }
+      Regs b = get(op.operands[1]);
+      for (size_t u = 0; u < n; ++u) r.push_back(shift(op.code, t, a[u], b[u], {}));
+      return finish(r);
+    }
+    case Opcode::floordiv_:
+    case Opcode::mod_:
+    case Opcode::rem_: {
+      if (ir::is_real(t)) break;
+      Regs a = get(op.operands[0]);
+      if (f_.is_const(op.operands[1])) {
+        const int64_t c = f_.const_int(op.operands[1]);
+        const bool power = c > 0 && (c & (c - 1)) == 0;
+        if (power && (op.code != Opcode::rem_ || !ir::is_signed(t))) {
+          const int shift = __builtin_ctzll(static_cast<uint64_t>(c));
+          x86::Vec mask;
+          if (op.code != Opcode::floordiv_) {
+            mask = sized(broadcast_bits(ir::size_of(t), static_cast<uint64_t>(c) - 1), bytes(t));
+          }
+          for (size_t u = 0; u < n; ++u) {
+            r.push_back(op.code == Opcode::floordiv_ ? shift_imm(Opcode::shr_, t, a[u], shift, {})
+                                                     : int_op(Opcode::and_, t, a[u], mask, {}));
+          }
+          return finish(r);
+        }
+      }
+      if (ir::size_of(t) == 8) {
+        by_lane(op);
+        return;
+      }
+      Regs b = get(op.operands[1]);
+      for (size_t u = 0; u < n; ++u) r.push_back(int_divide(op.code, t, a[u], b[u]));
+      return finish(r);
+    }
+    case Opcode::eq_:
+    case Opcode::ne_:
+    case Opcode::lt_:
+    case Opcode::le_:
+    case Opcode::gt_:
+    case Opcode::ge_:
+    case Opcode::isnan_:
+    case Opcode::isinf_:
+    case Opcode::isfinite_:
+    case Opcode::signbit_: {
+      Regs a = get(op.operands[0]), b = op.operands.size() > 1 ? get(op.operands[1]) : a;
+      for (size_t u = 0; u < n; ++u) r.push_back(compare(op.code, from, a[u], b[u]));
+      return finish(r);
+    }
+    case Opcode::ovf_add_:
+    case Opcode::ovf_sub_:
+    case Opcode::ovf_mul_: {
+      if (from != DType::i64_) {
+        by_lane(op);
+        return;
+      }
+      Regs a = get(op.operands[0]), b = get(op.operands[1]);
+      for (size_t u = 0; u < n; ++u) r.push_back(overflow(op.code, from, a[u], b[u]));
+      return finish(r);
+    }
+    case Opcode::wrap_: {
+      Regs a = get(op.operands[0]), b = get(op.operands[1]);
+      for (size_t u = 0; u < n; ++u) {
+        x86::Reg sum = int_op(Opcode::add_, t, a[u], b[u], {});
+        r.push_back(blend(t, negative(t, as_vec(a[u])), sum, a[u]));
+      }
+      return finish(r);
+    }
+    case Opcode::pow_:
+      if (ir::is_int(t)) {
+        by_lane(op);
+        return;
+      }
+      break;
+    case Opcode::popcount_:
+      by_lane(op);
+      return;
+    default:
+      break;
+  }
+  if (t == DType::bool_) {
+    Regs a = get(op.operands[0]), b = op.operands.size() > 1 ? get(op.operands[1]) : a;
+    for (size_t u = 0; u < n; ++u) {
+      switch (op.code) {
+        case Opcode::and_:
+        case Opcode::mul_:
+        case Opcode::pymin_:
+        case Opcode::minimum_:
+          r.push_back(mask_and(a[u], b[u]));
+          break;
+        case Opcode::xor_:
+        case Opcode::sub_:
+          r.push_back(mask_xor(a[u], b[u]));
+          break;
+        case Opcode::not_:
+          r.push_back(mask_not(a[u]));
+          break;
+        default:
+          r.push_back(mask_or(a[u], b[u]));
+      }
+    }
+    return finish(r);
+  }
+  if (ir::is_real(t) && scalar_function(op.code, t)) {
+    if (!call_vector(op)) by_lane(op);
+    return;
+  }
+  Regs a = get(op.operands[0]), b = op.operands.size() > 1 ? get(op.operands[1]) : a;
+  Regs to = target != targets_.end() ? target->second : Regs(n);
+  for (size_t u = 0; u < n; ++u) to[u] = elementwise(op.code, t, a[u], b[u], to[u]);
+  set(v, to);
+}
+
+x86::Reg VectorLoop::elementwise(Opcode code, DType t, x86::Reg a, x86::Reg b, x86::Reg to) {
+  if (t == DType::bool_) {
+    x86::Reg r = code == Opcode::and_ || code == Opcode::mul_ || code == Opcode::pymin_ || code == Opcode::minimum_
+                     ? mask_and(a, b)
+                 : code == Opcode::xor_ ? mask_xor(a, b)
+                                        : mask_or(a, b);
+    if (!to.isValid()) return r;
+    f_.move(to, r);
+    return to;
+  }
+  return ir::is_real(t) ? real_op(code, t, a, b, to) : int_op(code, t, a, b, to);
+}
+
+x86::Reg VectorLoop::real_op(Opcode code, DType t, x86::Reg a, x86::Reg b, x86::Reg to) {
+  const bool wide = t == DType::f64_;
+  if (!to.isValid()) to = fresh1(t);
+  auto pick = [&](InstId d, InstId f) { return wide ? d : f; };
+  auto bitwise = [&](InstId v2, InstId d512, InstId f512) { return avx512_ ? pick(d512, f512) : v2; };
+  const InstId and_id = bitwise(Id::kIdVandps, Id::kIdVandpd, Id::kIdVandps);
+  const InstId xor_id = bitwise(Id::kIdVxorps, Id::kIdVxorpd, Id::kIdVxorps);
+  const InstId or_id = bitwise(Id::kIdVorps, Id::kIdVorpd, Id::kIdVorps);
+  auto round = [&](int mode) {
+    cc_.emit(avx512_ ? pick(Id::kIdVrndscalepd, Id::kIdVrndscaleps) : pick(Id::kIdVroundpd, Id::kIdVroundps), to, a,
+             asmjit::Imm(mode | 8));
+  };
+  switch (code) {
+    case Opcode::add_:
+      cc_.emit(pick(Id::kIdVaddpd, Id::kIdVaddps), to, a, b);
+      break;
+    case Opcode::sub_:
+      cc_.emit(pick(Id::kIdVsubpd, Id::kIdVsubps), to, a, b);
+      break;
+    case Opcode::mul_:
+      cc_.emit(pick(Id::kIdVmulpd, Id::kIdVmulps), to, a, b);
+      break;
+    case Opcode::div_:
+      cc_.emit(pick(Id::kIdVdivpd, Id::kIdVdivps), to, a, b);
+      break;
+    case Opcode::pymin_:
+      cc_.emit(pick(Id::kIdVminpd, Id::kIdVminps), to, b, a);
+      break;
+    case Opcode::pymax_:
+      cc_.emit(pick(Id::kIdVmaxpd, Id::kIdVmaxps), to, b, a);
+      break;
+    case Opcode::minimum_:
+    case Opcode::maximum_: {
+      x86::Reg r = fresh1(t);
+      cc_.emit(code == Opcode::minimum_ ? pick(Id::kIdVminpd, Id::kIdVminps) : pick(Id::kIdVmaxpd, Id::kIdVmaxps), r, a,
+               b);
+      x86::Reg unordered = compare_real(3, t, a, a);
+      blend_into(t, r, unordered, a);
+      f_.move(to, r);
+      break;
+    }
+    case Opcode::neg_:
+      cc_.emit(xor_id, to, a, sign_mask(t, false));
+      break;
+    case Opcode::abs_:
+      cc_.emit(and_id, to, a, sign_mask(t, true));
+      break;
+    case Opcode::copysign_: {
+      x86::Reg size = fresh1(t), sign = fresh1(t);
+      cc_.emit(and_id, size, a, sign_mask(t, true));
+      cc_.emit(and_id, sign, b, sign_mask(t, false));
+      cc_.emit(or_id, to, size, sign);
+      break;
+    }
+    case Opcode::sqrt_:
+      cc_.emit(pick(Id::kIdVsqrtpd, Id::kIdVsqrtps), to, a);
+      break;
+    case Opcode::floor_:
+      round(1);
+      break;
+    case Opcode::ceil_:
+      round(2);
+      break;
+    case Opcode::trunc_:
+      round(3);
+      break;
+    case Opcode::rint_:
+      round(0);
+      break;
+    default:
+      APPY_CHECK(false, "no vector code for this float operation");
+  }
+  return to;
+}
+
+x86::Reg VectorLoop::compare(Opcode code, DType t, x86::Reg a, x86::Reg b) {
+  if (t == DType::bool_) {
+    switch (code) {
+      case Opcode::eq_:
+        return mask_not(mask_xor(a, b));
+      case Opcode::ne_:
+        return mask_xor(a, b);
+      case Opcode::lt_:
+        return mask_andn(b, a);
+      case Opcode::gt_:
+        return mask_andn(a, b);
+      case Opcode::le_:
+        return mask_not(mask_andn(a, b));
+      default:
+        return mask_not(mask_andn(b, a));
+    }
+  }
+  if (!ir::is_real(t)) return compare_int(code, t, as_vec(a), as_vec(b));
+  const bool wide = t == DType::f64_;
+  switch (code) {
+    case Opcode::eq_:
+      return compare_real(0x00, t, a, b);
+    case Opcode::ne_:
+      return compare_real(0x04, t, a, b);
+    case Opcode::lt_:
+      return compare_real(0x11, t, a, b);
+    case Opcode::le_:
+      return compare_real(0x12, t, a, b);
+    case Opcode::gt_:
+      return compare_real(0x1e, t, a, b);
+    case Opcode::ge_:
+      return compare_real(0x1d, t, a, b);
+    case Opcode::isnan_:
+      return compare_real(0x03, t, a, a);
+    case Opcode::signbit_:
+      return negative(wide ? DType::i64_ : DType::i32_, as_vec(a));
+    default: {
+      x86::Reg size = real_op(Opcode::abs_, t, a, a, {});
+      x86::Vec inf = sized(broadcast_bits(wide ? 8 : 4, wide ? 0x7ff0000000000000 : 0x7f800000), bytes(t));
+      return compare_real(code == Opcode::isinf_ ? 0x00 : 0x11, t, size, inf);
+    }
+  }
+}
+
+x86::Reg VectorLoop::compare_real(int predicate, DType t, x86::Reg a, x86::Reg b) {
+  const bool wide = t == DType::f64_;
+  if (avx512_) {
+    x86::Reg to = new_mask();
+    cc_.emit(wide ? Id::kIdVcmppd : Id::kIdVcmpps, to, a, b, asmjit::Imm(predicate));
+    return to;
+  }
+  x86::Vec m = vec(bytes(t));
+  cc_.emit(wide ? Id::kIdVcmppd : Id::kIdVcmpps, m, a, b, asmjit::Imm(predicate));
+  return widen(m, ir::size_of(t));
+}
+
+void VectorLoop::by_lane(const ir::Op& op) {
+  const ir::Value* v = op.result();
+  const DType t = v->type.dtype;
+  const DType stored = t == DType::bool_ ? DType::u8_ : t;
+  std::vector<Regs> operands;
+  std::vector<x86::Mem> slots;
+  std::vector<x86::Reg> saved;
+  for (const ir::Value* o : op.operands) operands.push_back(get(o));
+  Regs results;
+  auto slot_at = [&](size_t i, DType type, x86::Gp lane) {
+    x86::Mem m = scratch(1 + static_cast<int>(i));
+    const int size = ir::size_of(type);
+    m.setIndex(lane, size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0);
+    return m;
+  };
+  for (int u = 0; u < unroll_; ++u) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      spill(op.operands[i]->type.dtype, operands[i][static_cast<size_t>(u)], scratch(1 + static_cast<int>(i)));
+    }
+    x86::Gp lane = cc_.newGpq();
+    asmjit::Label again = cc_.newLabel();
+    cc_.xor_(lane.r32(), lane.r32());
+    cc_.bind(again);
+    std::vector<std::pair<const ir::Value*, x86::Reg>> hidden;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const ir::Value* o = op.operands[i];
+      x86::Reg scalar = f_.new_reg(o->type.dtype);
+      f_.load_scalar(o->type.dtype, scalar, slot_at(i, o->type.dtype, lane));
+      hidden.emplace_back(o, f_.regs_[o->id]);
+      f_.regs_[o->id] = scalar;
+    }
+    x86::Reg out = f_.new_reg(t);
+    f_.emit_pure(op, out);
+    for (size_t i = hidden.size(); i-- > 0;) f_.regs_[hidden[i].first->id] = hidden[i].second;
+    f_.store_scalar(stored, slot_at(7, stored, lane), out);
+    cc_.inc(lane);
+    cc_.cmp(lane, lanes_);
+    cc_.jb(again);
+    x86::Vec r = vec(bytes(stored));
+    cc_.emit(avx512_ ? Id::kIdVmovdqu64 : Id::kIdVmovdqu, r, scratch(8));
+    results.push_back(t == DType::bool_ ? cast1(DType::bool_, DType::u8_, r) : x86::Reg(r));
+  }
+  auto target = targets_.find(v->id);
+  if (target != targets_.end()) {
+    assign(target->second, results);
+    results = target->second;
+  }
+  set(v, results);
+}
+
+}  // namespace appy::cpu

@@ -1,0 +1,283 @@
+// Read enter(), compile() and build(): they are the architecture.
+#include "jit.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include "cpu/cpu.h"
+#include "ir/verify.h"
+#include "jit_report.h"
+#include "lower.h"
+#include "passes/pass.h"
+#include "pycompat/signals.h"
+#include "runtime/describe.h"
+#include "runtime/eval_kernel.h"
+#include "runtime/fp_state.h"
+#include "runtime/numpy.h"
+#include "runtime/poll.h"
+#include "runtime/pool.h"
+#include "runtime/specialization.h"
+#include "runtime/type_key.h"
+#include "support/check.h"
+#include "trace/trace.h"
+
+namespace appy {
+namespace {
+
+using runtime::Entry;
+using runtime::Scope;
+using runtime::Specialization;
+
+constexpr size_t max_specializations = 32;
+constexpr size_t max_refusals = 32;
+
+Stats totals;
+
+struct Compiled {
+  std::unique_ptr<Specialization> code;
+  SpecializationReport report;
+};
+
+/// A combination of types that could not be compiled.
+struct Refusal {
+  runtime::TypeKey key;
+  SpecializationReport report;
+};
+
+passes::Options pass_options(std::function<void(std::string_view, const ir::Graph&)> on_change) {
+  passes::Options options;
+  for (const std::string& name : config().disabled_passes) options.disabled.push_back(name);
+  options.on_change = std::move(on_change);
+  return options;
+}
+
+std::unique_ptr<runtime::Kernel> select_backend(const ir::Graph& graph, const RegionOptions& options, bool listing) {
+  Backend backend = options.backend == Backend::automatic ? config().backend : options.backend;
+  if (backend == Backend::eval) return runtime::make_eval_kernel(graph);
+  if (cpu::detect() == cpu::Isa::none) throw Abort(AbortId::instruction_set_, {}, options.line, options.file);
+  cpu::Isa isa = cpu::Isa::none;
+  if (config().isa == "avx2") isa = cpu::Isa::avx2;
+  if (config().isa == "avx512") isa = cpu::Isa::avx512;
+  return cpu::compile(graph, {.isa = isa, .keep_listing = listing, .name = options.name});
+}
+
+}  // namespace
+
+class RegionCache::Impl {
+ public:
+  Impl(PyCodeObject* code, int begin, int end, std::vector<pragma::Placed> pragmas, RegionOptions options)
+      : code_(Ref::borrow(reinterpret_cast<PyObject*>(code))),
+        begin_(begin),
+        end_(end),
+        pragmas_(std::move(pragmas)),
+        options_(std::move(options)),
+        numpy_(runtime::import_numpy()) {
+    if (!numpy_) PyErr_Clear();
+    runtime::set_poll(appy_signal_flag(), appy_run_signal_handlers);
+    count(&Stats::regions);
+  }
+
+  Outcome enter(const Scope& scope, PyObject** returned) {
+    if (!numpy_) return refuse(refusal(Abort(AbortId::numpy_, {}, options_.line, options_.file), options_, {}));
+    if (!runtime::float_errors_are_silent())
+      return decline("np.errstate or a warning filter asks for floating-point errors");
+    Entry entry;
+    Compiled* found = find(scope, entry);
+    if (found) return run(*found, scope, entry, returned, true);
+    if (const Refusal* known = refused(scope)) return refuse(known->report);
+    try {
+      found = compile(scope, entry);
+    } catch (const Abort& abort) {
+      return refuse(remember(abort, scope));
+    }
+    return issue_warnings(*found) ? run(*found, scope, entry, returned, false) : Outcome::raised;
+  }
+
+  std::shared_ptr<Lowered> lower(const Scope& scope) const {
+    for (bool may_alias : {false, true}) {
+      trace::Result traced = trace::trace(region(may_alias), scope);
+      if (!may_alias && runtime::Guards(traced.signature, *traced.graph, scope).overlaps(scope)) continue;
+      auto optimised = ir::clone(*traced.graph);
+      passes::run(*optimised, pass_options({}));
+      return std::make_shared<Lowered>(std::move(traced.graph), std::move(optimised), std::move(traced.signature));
+    }
+    return nullptr;
+  }
+
+  RegionReport report() const {
+    RegionReport r{options_.name, options_.file, options_.line, options_.end_line, stats_, {}, last_decline_};
+    for (const auto& compiled : compiled_) r.specializations.push_back(compiled->report);
+    for (const auto& refusal : refusals_) r.specializations.push_back(refusal->report);
+    return r;
+  }
+
+  const Stats& stats() const { return stats_; }
+  const RegionOptions& options() const { return options_; }
+
+ private:
+  /// The specialization for the frame as it is, moved to the front of the list; null where there is none.
+  Compiled* find(const Scope& scope, Entry& entry) {
+    for (auto at = compiled_.begin(); at != compiled_.end(); ++at) {
+      if (!(*at)->code->guards().match(scope, entry)) continue;
+      std::rotate(compiled_.begin(), at, at + 1);
+      return compiled_.front().get();
+    }
+    return nullptr;
+  }
+
+  /// Compiles for the frame as it is and fills `entry`. Where arrays overlap there are two versions: the one that keeps
+  /// loads and stores in order, and the other one for when they do not.
+  Compiled* compile(const Scope& scope, Entry& entry) {
+    for (bool may_alias : {false, true}) {
+      if (compiled_.size() >= max_specializations)
+        throw Abort(AbortId::specializations_, std::to_string(max_specializations), options_.line, options_.file);
+      std::unique_ptr<Compiled> made = build(scope, may_alias);
+      const runtime::Guards& guards = made->code->guards();
+      bool matches = guards.match(scope, entry);
+      if (!matches && (may_alias || !guards.overlaps(scope)))
+        throw Abort(AbortId::unstable_, guards.mismatch(scope), options_.line, options_.file);
+      compiled_.insert(compiled_.begin(), std::move(made));
+      if (matches) return compiled_.front().get();
+    }
+    return nullptr;
+  }
+
+  /// Trace -> passes -> backend.
+  std::unique_ptr<Compiled> build(const Scope& scope, bool may_alias) {
+    auto begun = std::chrono::steady_clock::now();
+    auto made = std::make_unique<Compiled>();
+    SpecializationReport& report = made->report;
+    StageLog log(options_, report);
+    log.bytecode(reinterpret_cast<PyCodeObject*>(code_.get()), begin_, end_);
+
+    trace::Result traced = trace::trace(region(may_alias), scope);
+    ir::Graph& graph = *traced.graph;
+    graph.name = options_.name;
+    log.traced(graph);
+#ifdef APPY_VERIFY_PASSES
+    std::string faults = ir::verify(graph);
+    APPY_CHECK(faults.empty(), "the tracer made a bad graph:\n" + faults);
+#endif
+    passes::run(graph, pass_options([&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); }));
+    std::unique_ptr<runtime::Kernel> kernel = select_backend(graph, options_, log.wants(stage_asm));
+    log.listing(*kernel);
+
+    report.compiled = true;
+    report.sequential = may_alias;
+    report.signature = runtime::describe(traced.signature);
+    report.summary = kernel->summary();
+    report.remarks = remarks_of(graph);
+    made->code = std::make_unique<Specialization>(std::move(traced.graph), std::move(traced.signature),
+                                                  std::move(kernel), scope);
+    report.compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    stats_.compile_seconds += report.compile_seconds;
+    totals.compile_seconds += report.compile_seconds;
+    count(&Stats::compiled);
+    return made;
+  }
+
+  Outcome run(Compiled& compiled, const Scope& scope, Entry& entry, PyObject** returned, bool hit) {
+    if (options_.dry_run) return decline("dry_run");
+    int threads = options_.threads > 0 ? options_.threads : runtime::default_threads();
+    runtime::Launch launched = compiled.code->launch(scope, entry, threads, returned);
+    if (launched == runtime::Launch::declined) return decline("a check failed before anything was written");
+    compiled.report.runs++;
+    count(&Stats::runs);
+    if (hit) count(&Stats::cache_hits);
+    if (launched == runtime::Launch::raised) return Outcome::raised;
+    return launched == runtime::Launch::exited ? Outcome::exited : Outcome::done;
+  }
+
+  Outcome decline(const char* reason) {
+    last_decline_ = reason;
+    count(&Stats::declined);
+    return Outcome::declined;
+  }
+
+  /// What is known of the types in the frame, if they could not be compiled before. A region that was refused too often
+  /// is not tried again.
+  const Refusal* refused(const Scope& scope) const {
+    if (refusals_.empty()) return nullptr;
+    if (refusals_.size() >= max_refusals) return refusals_.back().get();
+    runtime::TypeKey key = runtime::type_key(scope);
+    for (const auto& refusal : refusals_)
+      if (refusal->key == key) return refusal.get();
+    return nullptr;
+  }
+
+  const SpecializationReport& remember(const Abort& abort, const Scope& scope) {
+    auto refusal = std::make_unique<Refusal>();
+    refusal->key = runtime::type_key(scope);
+    refusal->report = appy::refusal(abort, options_, runtime::describe(scope));
+    refusals_.push_back(std::move(refusal));
+    return refusals_.back()->report;
+  }
+
+  Outcome refuse(const SpecializationReport& why) {
+    std::string message = refusal_message(why, options_);
+    if (options_.strict) {
+      raise_compile_error(message);
+      return Outcome::raised;
+    }
+    count(&Stats::declined);
+    bool of_process = why.abort == abort_name(AbortId::instruction_set_);
+    static bool noticed = false;
+    bool& said = of_process ? noticed : warned_;
+    if (std::exchange(said, true)) return Outcome::declined;
+    return warn(of_process ? why.reason : message, why.file, why.line, of_process ? "notice" : "fallback")
+               ? Outcome::declined
+               : Outcome::raised;
+  }
+
+  bool issue_warnings(const Compiled& compiled) {
+    for (const RemarkReport& remark : compiled.report.remarks) {
+      std::string text = remark.file + ":" + std::to_string(remark.line) + ": " + remark.text;
+      if (!remark.warning || std::find(remarked_.begin(), remarked_.end(), text) != remarked_.end()) continue;
+      remarked_.push_back(text);
+      if (!warn(remark.text, remark.file, remark.line, "remark")) return false;
+    }
+    return true;
+  }
+
+  trace::Region region(bool may_alias) const {
+    return {reinterpret_cast<PyCodeObject*>(code_.get()), begin_, end_, pragmas_, options_.exact, may_alias};
+  }
+
+  void count(uint64_t Stats::*counter) { stats_.*counter += 1, totals.*counter += 1; }
+
+  Ref code_;
+  int begin_, end_;
+  std::vector<pragma::Placed> pragmas_;
+  RegionOptions options_;
+  bool numpy_;                                       // its C API is there
+  std::vector<std::unique_ptr<Compiled>> compiled_;  // the last one used first
+  std::vector<std::unique_ptr<Refusal>> refusals_;
+  std::vector<std::string> remarked_;
+  std::string last_decline_;
+  Stats stats_;
+  bool warned_ = false;
+};
+
+RegionCache::RegionCache(PyCodeObject* code, int begin, int end, std::vector<pragma::Placed> pragmas,
+                         RegionOptions options)
+    : impl_(std::make_unique<Impl>(code, begin, end, std::move(pragmas), std::move(options))) {}
+RegionCache::~RegionCache() = default;
+
+Outcome RegionCache::enter(const Scope& scope, PyObject** returned) {
+  *returned = nullptr;
+  try {
+    return impl_->enter(scope, returned);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+    return Outcome::raised;
+  }
+}
+
+std::shared_ptr<Lowered> RegionCache::lower(const Scope& scope) { return impl_->lower(scope); }
+const Stats& RegionCache::stats() const { return impl_->stats(); }
+RegionReport RegionCache::report() const { return impl_->report(); }
+const RegionOptions& RegionCache::options() const { return impl_->options(); }
+const Stats& global_stats() { return totals; }
+
+}  // namespace appy

@@ -1,0 +1,314 @@
+// Python bindings of the extension module appy._C; appy/_C.pyi is its stub.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frame/functions.h"
+#include "frame/region.h"
+#include "jit.h"
+#include "lower.h"
+#include "pragma/pragma.h"
+#include "support/abort.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using appy::Lowered;
+using appy::RegionCache;
+
+/// The exceptions of the package that C++ raises; kept for the life of the process.
+PyObject* compile_error = PyExc_RuntimeError;
+PyObject* pragma_syntax_error = nullptr;
+PyObject* stop_lowering = nullptr;
+
+appy::Ref ref_of(const py::handle& object) { return appy::Ref::borrow(object.ptr()); }
+
+py::dict parse_pragma(const std::string& text) {
+  appy::pragma::Pragma pragma = appy::pragma::parse(text);
+  py::dict out;
+  out["kind"] = pragma.loop ? "loop" : pragma.atomic ? "atomic" : "tensor";
+  return out;
+}
+
+/// (text, line, end_line, iter_line, iter_column, pragma_line) each.
+std::vector<appy::pragma::Placed> placed_pragmas(const py::sequence& rows) {
+  std::vector<appy::pragma::Placed> out;
+  for (const py::handle& item : rows) {
+    auto row = py::cast<py::tuple>(item);
+    appy::pragma::Placed placed;
+    placed.pragma = appy::pragma::parse(py::cast<std::string>(row[0]));
+    placed.line = py::cast<int>(row[1]);
+    placed.end_line = py::cast<int>(row[2]);
+    placed.iter_line = py::cast<int>(row[3]);
+    placed.iter_column = py::cast<int>(row[4]);
+    placed.pragma_line = py::cast<int>(row[5]);
+    out.push_back(std::move(placed));
+  }
+  return out;
+}
+
+appy::Backend backend_of(const std::string& name) {
+  if (name == "cpu") return appy::Backend::cpu;
+  if (name == "eval") return appy::Backend::eval;
+  if (name == "auto") return appy::Backend::automatic;
+  throw py::value_error("backend must be 'auto', 'cpu' or 'eval', not '" + name + "'");
+}
+
+std::string backend_name(appy::Backend backend) {
+  return backend == appy::Backend::cpu ? "cpu" : backend == appy::Backend::eval ? "eval" : "auto";
+}
+
+uint8_t stages_of(const std::string& names) {
+  std::string unknown;
+  uint8_t bits = appy::parse_stages(names, &unknown);
+  if (!unknown.empty()) throw py::value_error("'" + unknown + "' is no stage: bytecode, ir, passes, asm");
+  return bits;
+}
+
+appy::RegionOptions options_of(const py::dict& options) {
+  appy::RegionOptions out;
+  for (auto [key, value] : options) {
+    auto name = py::cast<std::string>(key);
+    if (name == "exact")
+      out.exact = py::cast<bool>(value);
+    else if (name == "strict")
+      out.strict = py::cast<bool>(value);
+    else if (name == "dry_run")
+      out.dry_run = py::cast<bool>(value);
+    else if (name == "threads")
+      out.threads = py::cast<int>(value);
+    else if (name == "backend")
+      out.backend = backend_of(py::cast<std::string>(value));
+    else if (name == "dump")
+      out.dump = stages_of(py::cast<std::string>(value));
+    else if (name == "keep_stages")
+      out.keep_stages = py::cast<bool>(value);
+    else
+      throw py::type_error("unknown region option '" + name + "'");
+  }
+  return out;
+}
+
+py::object make_region(py::str key, int index, py::object code, int begin, int end, const py::sequence& pragmas,
+                       const py::dict& options, const std::string& name, const std::string& file, int line,
+                       int end_line, py::object recipe) {
+  appy::frame::RegionParts parts;
+  parts.key = ref_of(key);
+  parts.index = index;
+  if (!code.is_none()) parts.code = ref_of(code);
+  parts.begin = begin;
+  parts.end = end;
+  parts.pragmas = placed_pragmas(pragmas);
+  parts.options = options_of(options);
+  parts.options.name = name;
+  parts.options.file = file;
+  parts.options.line = line;
+  parts.options.end_line = end_line;
+  if (!recipe.is_none()) parts.recipe = ref_of(recipe);
+  PyObject* region = appy::frame::make_region(std::move(parts));
+  if (!region) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(region);
+}
+
+py::dict stats_dict(const appy::Stats& stats) {
+  py::dict out;
+  out["regions"] = stats.regions;
+  out["compiled"] = stats.compiled;
+  out["runs"] = stats.runs;
+  out["declined"] = stats.declined;
+  out["cache_hits"] = stats.cache_hits;
+  out["compile_seconds"] = stats.compile_seconds;
+  return out;
+}
+
+/// Null for a region that has not seen its code yet.
+RegionCache* cache_of(const py::handle& region) {
+  if (Py_TYPE(region.ptr()) != appy::frame::region_type()) throw py::type_error("not a region");
+  return appy::frame::region_cache(region.ptr());
+}
+
+void set_recipe(const py::object& region, const py::str& recipe) {
+  cache_of(region);
+  appy::frame::set_recipe(region.ptr(), recipe.ptr());
+}
+
+py::dict region_stats(const py::object& region) {
+  RegionCache* cache = cache_of(region);
+  return stats_dict(cache ? cache->stats() : appy::Stats{});
+}
+
+py::dict specialization_dict(const appy::SpecializationReport& one) {
+  py::dict out;
+  out["signature"] = one.signature;
+  out["compiled"] = one.compiled;
+  out["sequential"] = one.sequential;
+  out["runs"] = one.runs;
+  out["compile_seconds"] = one.compile_seconds;
+  py::list remarks;
+  for (const appy::RemarkReport& remark : one.remarks) {
+    py::dict row;
+    row["warning"] = remark.warning;
+    row["stage"] = remark.stage;
+    row["file"] = remark.file;
+    row["line"] = remark.line;
+    row["text"] = remark.text;
+    remarks.append(row);
+  }
+  out["remarks"] = remarks;
+  out["summary"] = one.summary;
+  out["passes"] = one.passes;
+  out["abort"] = one.abort;
+  out["reason"] = one.reason;
+  out["remedy"] = one.remedy;
+  out["file"] = one.file;
+  out["line"] = one.line;
+  out["stages"] = one.stages;
+  return out;
+}
+
+py::object region_report(const py::object& region) {
+  RegionCache* cache = cache_of(region);
+  if (!cache) return py::none();
+  appy::RegionReport report = cache->report();
+  py::dict out;
+  out["name"] = report.name;
+  out["file"] = report.file;
+  out["line"] = report.line;
+  out["end_line"] = report.end_line;
+  out["stats"] = stats_dict(report.stats);
+  py::list rows;
+  for (const auto& one : report.specializations) rows.append(specialization_dict(one));
+  out["specializations"] = rows;
+  out["last_decline"] = report.last_decline;
+  return out;
+}
+
+/// Calls `function(*args, **kwargs)` up to its first region.
+std::shared_ptr<Lowered> lower(const py::object& function, const py::args& args, const py::kwargs& kwargs) {
+  appy::frame::LowerNext request(stop_lowering);
+  try {
+    function(*args, **kwargs);
+  } catch (py::error_already_set& error) {
+    if (!error.matches(stop_lowering)) throw;
+  }
+  return request.take();
+}
+
+py::object run_lowered(const Lowered& lowered, const py::args& args, bool optimised) {
+  std::vector<PyObject*> objects;
+  for (const py::handle& arg : args) objects.push_back(arg.ptr());
+  PyObject* result = lowered.run(objects.data(), objects.size(), optimised);
+  if (!result) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(result);
+}
+
+void set_hooks(py::object warn, py::object error) {
+  appy::set_hooks({warn.ptr(), error.ptr()});
+  compile_error = error.inc_ref().ptr();
+}
+
+void set_config(const py::dict& changes) {
+  appy::Config& config = appy::config();
+  for (auto [key, value] : changes) {
+    auto name = py::cast<std::string>(key);
+    if (name == "dump")
+      config.dump = stages_of(py::cast<std::string>(value));
+    else if (name == "backend")
+      config.backend = backend_of(py::cast<std::string>(value));
+    else if (name == "isa")
+      config.isa = py::cast<std::string>(value);
+    else if (name == "disabled_passes")
+      config.disabled_passes = py::cast<std::vector<std::string>>(value);
+    else
+      throw py::type_error("unknown option '" + name + "'");
+  }
+}
+
+py::dict get_config() {
+  const appy::Config& config = appy::config();
+  py::dict out;
+  std::string dump;
+  const std::pair<int, const char*> stages[] = {{appy::stage_bytecode, "bytecode"},
+                                                {appy::stage_ir, "ir"},
+                                                {appy::stage_passes, "passes"},
+                                                {appy::stage_asm, "asm"}};
+  for (auto [bit, name] : stages) {
+    if (config.dump & bit) dump += (dump.empty() ? "" : ",") + std::string(name);
+  }
+  out["dump"] = dump;
+  out["backend"] = backend_name(config.backend);
+  out["isa"] = config.isa;
+  out["disabled_passes"] = config.disabled_passes;
+  return out;
+}
+
+void replace_constant(const py::object& code, Py_ssize_t index, const py::object& value) {
+  if (!PyCode_Check(code.ptr())) throw py::type_error("not a code object");
+  auto* object = reinterpret_cast<PyCodeObject*>(code.ptr());
+  if (index < 0 || index >= PyTuple_GET_SIZE(object->co_consts)) throw py::index_error("no such constant");
+  appy::frame::replace_constant(object, index, value.ptr());
+}
+
+void translate(std::exception_ptr pointer) {
+  try {
+    if (pointer) std::rethrow_exception(pointer);
+  } catch (const appy::pragma::SyntaxError& error) {
+    py::tuple args = py::make_tuple(error.column, error.what());
+    PyErr_SetObject(pragma_syntax_error, args.ptr());
+  } catch (const appy::Abort& abort) {
+    std::string where = abort.file.empty() ? "" : abort.file + ", line " + std::to_string(abort.line) + ": ";
+    PyErr_SetString(compile_error, (where + abort.message()).c_str());
+  }
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, m) {
+  m.doc() = "The compiler behind the appy package.";
+  if (!appy::frame::init_region_type()) throw py::error_already_set();
+  m.attr("Region") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(appy::frame::region_type()));
+  pragma_syntax_error = PyErr_NewException("appy._C.PragmaSyntaxError", PyExc_ValueError, nullptr);
+  stop_lowering = PyErr_NewException("appy._C.StopLowering", PyExc_BaseException, nullptr);
+  if (!pragma_syntax_error || !stop_lowering) throw py::error_already_set();
+  m.attr("PragmaSyntaxError") = py::reinterpret_borrow<py::object>(pragma_syntax_error);
+  m.attr("StopLowering") = py::reinterpret_borrow<py::object>(stop_lowering);
+  py::register_exception_translator(translate);
+
+  m.def("parse_pragma", &parse_pragma, py::arg("text"));
+  m.def("make_region", &make_region, py::arg("key"), py::arg("index"), py::arg("code"), py::arg("begin"),
+        py::arg("end"), py::arg("pragmas"), py::arg("options"), py::arg("name"), py::arg("file"), py::arg("line"),
+        py::arg("end_line"), py::arg("recipe"));
+  m.def("set_recipe", &set_recipe, py::arg("region"), py::arg("recipe"));
+  m.def("region_stats", &region_stats, py::arg("region"));
+  m.def("region_report", &region_report, py::arg("region"));
+  m.def("global_stats", [] { return stats_dict(appy::global_stats()); });
+  m.def("set_enabled", &appy::frame::set_enabled, py::arg("on"));
+  m.def("is_enabled", &appy::frame::is_enabled);
+  m.def("set_hooks", &set_hooks, py::arg("warn"), py::arg("compile_error"));
+  m.def("get_config", &get_config);
+  m.def("set_config", &set_config, py::arg("changes"));
+  m.def(
+      "frame_reads",
+      [](const py::object& a, const py::object& b) { return appy::frame::frame_reads(a.ptr(), b.ptr()); }, py::arg("a"),
+      py::arg("b"));
+  m.def(
+      "set_decider",
+      [](const py::object& decide) { appy::frame::set_decider(decide.is_none() ? nullptr : decide.ptr()); },
+      py::arg("decide"));
+  m.def("install_hook", &appy::frame::install_hook);
+  m.def("remove_hook", &appy::frame::remove_hook);
+  m.def("hook_installed", &appy::frame::hook_installed);
+  m.def("watch_functions", &appy::frame::watch_functions, py::arg("on"));
+  m.def("replace_constant", &replace_constant, py::arg("code"), py::arg("index"), py::arg("value"));
+
+  py::class_<Lowered, std::shared_ptr<Lowered>>(m, "Lowered")
+      .def("text", &Lowered::text, py::arg("optimised") = false)
+      .def("footprints", &Lowered::footprints)
+      .def("parameters", &Lowered::parameters)
+      .def("run", &run_lowered, py::kw_only(), py::arg("optimised") = false);
+  m.def("lower", &lower, py::arg("function"));
+}

@@ -1,0 +1,33 @@
+// Integer values as affine sums of other values.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "ir/ir.h"
+
+namespace appy::passes {
+
+/// Wide enough that sums and products of a few 64-bit numbers cannot overflow.
+using Wide = __int128;
+
+/// constant + sum of coef * atom, atoms distinct and sorted by id, no zero coefficients.
+struct Affine {
+  Wide constant = 0;
+  std::vector<std::pair<const ir::Value*, Wide>> terms;
+
+  bool is_constant() const { return terms.empty(); }
+  /// The coefficient of a value, 0 if it does not occur.
+  Wide coef(const ir::Value&) const;
+  /// *this += factor * other.
+  void add(const Affine& other, Wide factor);
+  void add(const ir::Value& atom, Wide factor);
+};
+
+/// The constant that the value is, if a `const` op defines it.
+const ir::Op* constant_op(const ir::Value&);
+/// The value of an integer or bool constant; `fallback` where it is none.
+bool is_constant(const ir::Value&, int64_t& out);
+
+}  // namespace appy::passes

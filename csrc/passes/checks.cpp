@@ -1,0 +1,287 @@
+// Checks: proven and removed; or tested once, before the loops, on the extremes of what they test; or kept in place.
+//
+// Rules for editors:
+// 1. A test before the loops only ever declines, and only stands where nothing was written yet: the interpreter then
+// does
+//    the whole statement, so a test that fails too easily costs speed, never an answer.
+// 2. A test that Python's own run might not fail must not be hoisted where it can be avoided: bounds that are not
+// exact,
+//    and conditions that the bounds do not follow, keep the check in place.
+// 3. Bounds computed before the loops are trusted only together with the overflow conditions of their computation.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/ir.h"
+#include "passes/extremes.h"
+#include "passes/loops.h"
+#include "passes/range.h"
+
+namespace appy::passes {
+
+using ir::Builder;
+using ir::CheckKind;
+using ir::DType;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+/// Nothing is written before `op` executes, in earlier iterations either.
+bool nothing_written_before(const Op& op) {
+  for (const Op* at = &op; at; at = at->parent->owner) {
+    for (const Op* before = at->prev; before; before = before->prev) {
+      if (writes(*before)) return false;
+    }
+    const Op* owner = at->parent->owner;
+    if (owner && is_loop(*owner) && writes(body_of(*owner))) return false;
+  }
+  return true;
+}
+
+/// Conditions, all of them needed, that imply a check's condition in every iteration.
+class Requirement {
+ public:
+  Requirement(Extremes& extremes, const Op& where) : extremes_(extremes), where_(where) {}
+
+  bool add(Value& condition, bool holds) {
+    if (extremes_.is_before(condition)) {
+      needed_.push_back(holds ? &condition : negate(condition));
+      return true;
+    }
+    const Op* op = condition.op;
+    if (!op) return false;
+    switch (op->code) {
+      case Opcode::not_:
+        return add(*op->operands[0], !holds);
+      case Opcode::and_:
+      case Opcode::or_:
+        if ((op->code == Opcode::and_) == holds) return add(*op->operands[0], holds) && add(*op->operands[1], holds);
+        return false;
+      case Opcode::lt_:
+        return holds ? less(*op->operands[0], *op->operands[1], true) : less(*op->operands[1], *op->operands[0], false);
+      case Opcode::le_:
+        return holds ? less(*op->operands[0], *op->operands[1], false) : less(*op->operands[1], *op->operands[0], true);
+      case Opcode::gt_:
+        return holds ? less(*op->operands[1], *op->operands[0], true) : less(*op->operands[0], *op->operands[1], false);
+      case Opcode::ge_:
+        return holds ? less(*op->operands[1], *op->operands[0], false) : less(*op->operands[0], *op->operands[1], true);
+      case Opcode::ne_:
+        return holds && nonzero(*op);
+      case Opcode::ovf_add_:
+      case Opcode::ovf_sub_:
+      case Opcode::ovf_mul_:
+        return !holds && fits(*op);
+      default:
+        return false;
+    }
+  }
+
+  bool exact() const { return exact_; }
+  std::vector<Value*> needed() {
+    std::vector<Value*> all = needed_;
+    for (Value* overflow : extremes_.take_overflows()) all.push_back(negate(*overflow));
+    return all;
+  }
+
+ private:
+  Builder& builder() { return extremes_.builder(); }
+  Value* negate(Value& v) { return builder().op(Opcode::not_, {&v}); }
+
+  static bool is_whole(const Value& v) { return ir::is_int(v.type.dtype) && v.type.dtype != DType::u64_; }
+
+  bool less(const Value& a, const Value& b, bool strict) {
+    if (!is_whole(a) || !is_whole(b)) return false;
+    const auto x = extremes_.of(a, where_), y = extremes_.of(b, where_);
+    if (!x || !y) return false;
+    exact_ &= x->exact && y->exact;
+    for (const Op* loop : x->loops) exact_ &= !y->loops.count(loop);
+    // i - 1 < n reads as i <= n: no subtraction is left over.
+    Value* left = x->hi;
+    if (strict && left->op && left->op->code == Opcode::sub_ && constant(*left->op->operands[1]) == 1) {
+      left = left->op->operands[0];
+      strict = false;
+    }
+    needed_.push_back(builder().op(strict ? Opcode::lt_ : Opcode::le_, {left, y->lo}));
+    return true;
+  }
+
+  bool nonzero(const Op& op) {
+    if (!is_whole(*op.operands[0])) return false;
+    const auto x = extremes_.of(*op.operands[0], where_), y = extremes_.of(*op.operands[1], where_);
+    if (!x || !y) return false;
+    if (!x->varies() && !y->varies()) {
+      exact_ &= x->exact && y->exact;
+      needed_.push_back(builder().op(Opcode::ne_, {x->lo, y->lo}));
+      return true;
+    }
+    exact_ = false;
+    needed_.push_back(builder().op(
+        Opcode::or_, {builder().op(Opcode::lt_, {x->hi, y->lo}), builder().op(Opcode::gt_, {x->lo, y->hi})}));
+    return true;
+  }
+
+  bool fits(const Op& op) {
+    if (op.operands[0]->type != ir::scalar(DType::i64_)) return false;
+    const auto x = extremes_.of(*op.operands[0], where_), y = extremes_.of(*op.operands[1], where_);
+    if (!x || !y) return false;
+    // Bounds that are not reached matter only next to the end of 64 bits.
+    std::set<std::pair<Value*, Value*>> corners;
+    if (op.code == Opcode::ovf_add_) corners = {{x->lo, y->lo}, {x->hi, y->hi}};
+    if (op.code == Opcode::ovf_sub_) corners = {{x->lo, y->hi}, {x->hi, y->lo}};
+    if (op.code == Opcode::ovf_mul_) corners = {{x->lo, y->lo}, {x->lo, y->hi}, {x->hi, y->lo}, {x->hi, y->hi}};
+    for (const auto& [a, b] : corners) needed_.push_back(negate(*builder().op(op.code, {a, b})));
+    return true;
+  }
+
+  Extremes& extremes_;
+  const Op& where_;
+  bool exact_ = true;
+  std::vector<Value*> needed_;
+};
+
+class Checks {
+ public:
+  explicit Checks(ir::Graph& graph) : graph_(graph) {}
+
+  bool run() {
+    // Wraps first: an index that is not negative has a simpler check.
+    for (Op* wrap : all(Opcode::wrap_)) {
+      if (ir::enclosing_loop(*wrap->parent)) unwrap(*wrap);
+    }
+    for (Op* check : all(Opcode::check_)) one(*check);
+    return changed_;
+  }
+
+ private:
+  std::vector<Op*> all(Opcode code) {
+    std::vector<Op*> found;
+    ir::walk(*graph_.body, [&](Op& op) {
+      if (op.code == code) found.push_back(&op);
+    });
+    return found;
+  }
+
+  void one(Op& check) {
+    Ranges ranges(graph_);
+    if (ranges.decide(*check.operands[0], check) == true) {
+      check.parent->remove(&check);
+      changed_ = true;
+      return;
+    }
+    if (ir::enclosing_loop(*check.parent) && hoist(ranges, check)) return;
+    if (!check.check->declines && nothing_written_before(check)) {
+      check.check->declines = true;
+      check.check->has_state = false;
+      check.operands.resize(first_state(check));
+      changed_ = true;
+    }
+  }
+
+  bool hoist(Ranges& ranges, Op& check) {
+    Op& outer = *ancestor_in(*graph_.body, check);
+    if (!nothing_written_before(outer)) return false;
+    Extremes extremes(graph_, ranges, outer, inspected_[&outer]);
+    extremes.builder().set_loc(check.loc);
+    const Op* mark = outer.prev;
+    Requirement requirement(extremes, check);
+    if (!requirement.add(*check.operands[0], true) || !requirement.exact() ||
+        (check.check->kind != CheckKind::overflow_ && !extremes.cuts_exactly(path_to(check, outer), check))) {
+      drop_after(mark, outer);
+      return false;
+    }
+    emit(extremes.builder(), requirement.needed(), outer, check.loc);
+    inspected_[&outer] = extremes.inspected();
+    check.parent->remove(&check);
+    changed_ = true;
+    return true;
+  }
+
+  /// Takes back what was emitted for nothing.
+  void drop_after(const Op* mark, Op& outer) {
+    while (outer.prev != mark) outer.parent->remove(outer.prev);
+  }
+
+  void emit(Builder& b, const std::vector<Value*>& needed, Op& outer, ir::LocId loc) {
+    Ranges ranges(graph_);
+    for (Value* condition : needed) {
+      if (ranges.decide(*condition, outer) == true) continue;
+      b.set_loc(loc);
+      if (is_for(outer) && !holds_when_empty(ranges, *condition, outer)) {
+        condition = b.op(Opcode::or_, {condition, b.op(Opcode::not_, {emit_runs(b, outer)})});
+      }
+      ir::Check test;
+      test.kind = CheckKind::decline_;
+      test.declines = true;
+      b.check(std::move(test), condition, {}, {});
+    }
+  }
+
+  /// The condition needs no exception for a loop that does not run: `upper <= n` where lower <= n is known.
+  static bool holds_when_empty(Ranges& ranges, const Value& condition, const Op& outer) {
+    const Op* op = condition.op;
+    if (!op || op->code != Opcode::le_ || op->operands[0] != outer.operands[1]) return false;
+    const auto lower = constant(*outer.operands[0]), step = constant(*outer.operands[2]);
+    return lower && step && *step > 0 && ranges.of(*op->operands[1]).lo >= *lower;
+  }
+
+  /// wrap(i, n) where i's least value is known before the loops and not negative there.
+  void unwrap(Op& wrap) {
+    Ranges ranges(graph_);
+    Value* index = wrap.operands[0];
+    if (ranges.proves_ge(*index, 0, wrap)) {
+      replace(wrap, index);
+      return;
+    }
+    Op& outer = *ancestor_in(*graph_.body, wrap);
+    if (!nothing_written_before(outer) || !is_forward(ranges.affine(*index, wrap), outer)) return;
+    Extremes extremes(graph_, ranges, outer, inspected_[&outer]);
+    const Op* mark = outer.prev;
+    const auto bounds = extremes.of(*index, wrap);
+    if (!bounds || !bounds->exact || ranges.of(*bounds->lo).hi < 0 ||
+        !extremes.cuts_exactly(path_to(wrap, outer), wrap)) {
+      drop_after(mark, outer);
+      return;
+    }
+    Builder& b = extremes.builder();
+    std::vector<Value*> needed = {b.op(Opcode::ge_, {bounds->lo, b.i64(0)})};
+    for (Value* overflow : extremes.take_overflows()) needed.push_back(b.op(Opcode::not_, {overflow}));
+    emit(b, needed, outer, wrap.loc);
+    inspected_[&outer] = extremes.inspected();
+    replace(wrap, index);
+  }
+
+  /// The index is a loop variable that runs between bounds of its own (the rows of `range(ptr[i], ptr[i + 1])`) plus
+  /// things that are added: negative only by mistake. Other wraps are split.cpp's.
+  static bool is_forward(const Affine& index, const Op& outer) {
+    bool variable = false;
+    for (const auto& [value, coef] : index.terms) {
+      const Op* owner = value->op ? nullptr : value->block->owner;
+      const bool iv = owner && is_for(*owner) && value->index == 0;
+      if (!iv && !visible_before(*value, outer)) return false;
+      if (coef < 0) return false;
+      variable |= iv && !visible_before(*owner->operands[0], outer);
+    }
+    return variable && index.constant >= 0;
+  }
+
+  void replace(Op& wrap, Value* index) {
+    ir::replace_uses(graph_, wrap.result(), index);
+    wrap.parent->remove(&wrap);
+    changed_ = true;
+  }
+
+  ir::Graph& graph_;
+  std::map<const Op*, Extremes::Inspected> inspected_;  // by outermost loop
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool checks(ir::Graph& graph) { return Checks(graph).run(); }
+
+}  // namespace appy::passes

@@ -1,0 +1,25 @@
+// Dependences between iterations of a loop, as far as affine subscripts tell.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ir/ir.h"
+
+namespace appy::passes {
+
+/// How two accesses of one view in a `for` conflict between its iterations.
+struct Distance {
+  enum class Kind : uint8_t {
+    none,      // proven: no two different iterations touch one element through them
+    constant,  // iteration t of `a` and iteration t + iterations of `b` touch one element; 0: the same iteration only
+    every,     // every iteration touches the same element
+    unknown,
+  } kind = Kind::unknown;
+  int64_t iterations = 0;
+};
+
+/// Both accesses stand in the loop. Accesses of different views never conflict (but see Graph::may_alias).
+Distance distance(const ir::Op& a, const ir::Op& b, const ir::Op& loop);
+
+}  // namespace appy::passes

@@ -1,0 +1,189 @@
+// Bounds that need whole loops: counters, and values loaded from integer arrays.
+
+#include <algorithm>
+
+#include "passes/extremes.h"
+#include "passes/loops.h"
+#include "passes/subscripts.h"
+
+namespace appy::passes {
+
+using ir::Block;
+using ir::DType;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+/// The additions that a carried value goes through in one iteration, if it goes through nothing else.
+class Additions {
+ public:
+  struct Addition {
+    const Op* op;
+    const Value* addend;
+    bool plus;
+  };
+
+  bool collect(const Op& loop, size_t k) {
+    known_.insert(body_of(loop).args[first_carried(loop) + k]);
+    const Exits exits = exits_of(loop);
+    for (const auto* list : {&exits.next, &exits.breaks}) {
+      for (const Op* exit : *list) {
+        if (!reach(*exit->operands[k])) return false;
+      }
+    }
+    return true;
+  }
+  const std::vector<Addition>& list() const { return list_; }
+
+ private:
+  bool reach(const Value& v) {
+    if (known_.count(&v)) return true;
+    if (!v.op) return false;
+    const Op& op = *v.op;
+    const size_t before = list_.size();
+    bool found = false;
+    switch (op.code) {
+      case Opcode::add_:
+        for (size_t side = 0; side < 2 && !found; ++side) {
+          list_.resize(before);
+          found = reach(*op.operands[side]);
+          if (found) list_.push_back({&op, op.operands[1 - side], true});
+        }
+        break;
+      case Opcode::sub_:
+        found = reach(*op.operands[0]);
+        if (found) list_.push_back({&op, op.operands[1], false});
+        break;
+      case Opcode::select_:
+        found = reach(*op.operands[1]) && reach(*op.operands[2]);
+        break;
+      case Opcode::if_:
+        found = true;
+        for (const Block* arm : op.blocks) {
+          if (arm->last->code == Opcode::yield_) found = found && reach(*arm->last->operands[v.index]);
+        }
+        break;
+      case Opcode::for_:
+        found = reach(*op.operands[3 + v.index]) && collect(op, v.index);
+        break;
+      default:
+        break;
+    }
+    if (found) known_.insert(&v);
+    return found;
+  }
+
+  std::set<const Value*> known_;
+  std::vector<Addition> list_;
+};
+
+}  // namespace
+
+std::optional<Bounds> Extremes::counter(const Op& from, size_t k) {
+  const Op* loop = &from;
+  for (const Value* init = loop->operands[3 + k]; !is_before(*init); init = loop->operands[3 + k]) {
+    const Op* owner = init->op ? nullptr : init->block->owner;
+    if (!owner || !is_for(*owner) || init->index == 0) break;
+    loop = owner;
+    k = init->index - 1;
+  }
+  if (loop->results[k]->type != ir::scalar(DType::i64_)) return std::nullopt;
+  Additions additions;
+  if (!additions.collect(*loop, k)) return std::nullopt;
+  const auto init = of(*loop->operands[3 + k], *loop);
+  if (!init) return std::nullopt;
+  Bounds out = *init;
+  out.loops.insert(loop);
+  for (const auto& addition : additions.list()) {
+    const ir::Range r = ranges_.at(*addition.addend, *addition.op);
+    std::optional<Bounds> addend;
+    if (r.lo > INT64_MIN / 4 && r.hi < INT64_MAX / 4) {
+      addend = Bounds{number(r.lo), number(r.hi), true, {}};
+    } else if (!(addend = of(*addition.addend, *addition.op))) {
+      return std::nullopt;
+    }
+    Value* down = least(addition.plus ? addend->lo : sub(number(0), addend->hi), number(0));
+    Value* up = greatest(addition.plus ? addend->hi : sub(number(0), addend->lo), number(0));
+    Value* times = number(1);
+    for (const Op* at = ir::enclosing_loop(*addition.op->parent);; at = ir::enclosing_loop(*at->parent)) {
+      if (!is_for(*at)) return std::nullopt;
+      const auto lower = of(*at->operands[0], *at), upper = of(*at->operands[1], *at);
+      const auto step = constant(*at->operands[2]);
+      if (!lower || !upper || !step) return std::nullopt;
+      Value* span = *step > 0 ? sub(upper->hi, lower->lo) : sub(lower->hi, upper->lo);
+      times = mul(times, greatest(span, number(0)));
+      if (at == loop) break;
+    }
+    out.lo = add(out.lo, mul(times, down));
+    out.hi = add(out.hi, mul(times, up));
+  }
+  return out;
+}
+
+std::optional<Bounds> Extremes::inspect(const Op& load) {
+  if (const auto known = inspected_.find(&load); known != inspected_.end()) return known->second;
+  Value* view = load.operands[0];
+  if (!is_before(*view) || !ir::is_int(view->type.dtype) || view->type.dtype == DType::u64_ || graph_.may_alias) {
+    return std::nullopt;
+  }
+  bool written = false;
+  ir::walk(*graph_.body,
+           [&](const Op& op) { written |= is_access(op) && op.code != Opcode::load_ && op.view() == view; });
+  if (written || view->type.rank < 1) return std::nullopt;
+  const auto rank = static_cast<size_t>(view->type.rank);
+  std::vector<Bounds> index;
+  for (size_t d = 0; d < rank; ++d) {
+    const Affine subscript = row_at(ranges_, load, d, load);
+    for (const auto& [value, coef] : subscript.terms) {
+      // With a larger stride the inspector would read more than the loops do.
+      if (!is_before(*value) && coef != 1 && coef != -1) return std::nullopt;
+    }
+    const auto b = of(subscript, load);
+    if (!b) return std::nullopt;
+    index.push_back(*b);
+  }
+  Bounds out{nullptr, nullptr, true, {}};
+  std::vector<Value*> lower, upper;
+  for (size_t d = 0; d < rank; ++d) {
+    // An index outside fails its own check; here it must only do no harm.
+    lower.push_back(greatest(index[d].lo, number(0)));
+    upper.push_back(least(add(index[d].hi, number(1)), builder_.dim(view, static_cast<int>(d))));
+    out.exact &= index[d].exact;
+    out.loops.insert(index[d].loops.begin(), index[d].loops.end());
+  }
+  std::vector<Value*> results = {number(INT64_MAX), number(INT64_MIN)}, subscripts;
+  std::vector<Op*> nest;
+  Value* one = number(1);
+  for (size_t d = 0; d < rank; ++d) {
+    ir::Loop loop;
+    loop.parallel = d == 0;
+    loop.simd = d + 1 == rank;
+    loop.annotated = true;
+    loop.carried = {{ir::Combiner::minimum_}, {ir::Combiner::maximum_}};
+    Op* made = builder_.for_loop(lower[d], upper[d], one, results, loop);
+    made->loc = load.loc;
+    nest.push_back(made);
+    Block& body = body_of(*made);
+    subscripts.push_back(body.args[0]);
+    results = {body.args[1], body.args[2]};
+    builder_.set_block(&body);
+  }
+  builder_.poll({});
+  Value* element = builder_.cast(builder_.load(view, subscripts), DType::i64_);
+  results = {builder_.op(Opcode::minimum_, {results[0], element}),
+             builder_.op(Opcode::maximum_, {results[1], element})};
+  for (size_t d = rank; d-- > 0;) {
+    builder_.yield(results);
+    results = nest[d]->results;
+    if (d > 0) builder_.set_block(&body_of(*nest[d - 1]));
+  }
+  builder_.set_before(&outer_);
+  out.lo = results[0];
+  out.hi = results[1];
+  inspected_[&load] = out;
+  return out;
+}
+
+}  // namespace appy::passes

@@ -1,0 +1,152 @@
+#include "passes/loops.h"
+
+#include <algorithm>
+
+namespace appy::passes {
+
+using ir::Block;
+using ir::Builder;
+using ir::DType;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+Uses::Uses(const ir::Graph& graph) : uses_(graph.value_count()) {
+  ir::walk(*graph.body, [&](Op& op) {
+    for (size_t i = 0; i < op.operands.size(); ++i) uses_[op.operands[i]->id].push_back({&op, i});
+  });
+}
+
+std::span<const Use> Uses::of(const Value& v) const {
+  if (v.id >= uses_.size()) return {};
+  return uses_[v.id];
+}
+
+bool is_for(const Op& op) { return op.code == Opcode::for_; }
+bool is_loop(const Op& op) { return op.code == Opcode::for_ || op.code == Opcode::while_; }
+bool has_permission(const Op& op) { return is_for(op) && (op.loop->parallel || op.loop->simd); }
+size_t first_init(const Op& loop) { return is_for(loop) ? 3 : 0; }
+size_t first_carried(const Op& loop) { return is_for(loop) ? 1 : 0; }
+size_t carried_count(const Op& loop) { return loop.results.size(); }
+Block& body_of(const Op& loop) { return *loop.blocks[0]; }
+Value* induction(const Op& for_loop) { return for_loop.blocks[0]->args[0]; }
+
+namespace {
+
+void collect_exits(const Block& block, Exits& exits, bool arm) {
+  for (Op* op = block.first; op; op = op->next) {
+    if (op->code == Opcode::break_) exits.breaks.push_back(op);
+    if (op->code == Opcode::continue_ || (op->code == Opcode::yield_ && !arm)) exits.next.push_back(op);
+    if (op->code == Opcode::if_) {
+      for (const Block* inner : op->blocks) collect_exits(*inner, exits, true);
+    }
+  }
+}
+
+}  // namespace
+
+Exits exits_of(const Op& loop) {
+  Exits exits;
+  collect_exits(body_of(loop), exits, false);
+  return exits;
+}
+
+std::optional<int64_t> constant(const Value& v) {
+  if (!v.op || v.op->code != Opcode::const_ || ir::is_real(v.type.dtype)) return std::nullopt;
+  return static_cast<int64_t>(v.op->imm);
+}
+
+bool contains(const Block& block, ir::Effect effect) {
+  for (const Op* op = block.first; op; op = op->next) {
+    if (ir::info(op->code).effect == effect) return true;
+    for (const Block* inner : op->blocks) {
+      if (contains(*inner, effect)) return true;
+    }
+  }
+  return false;
+}
+
+bool writes(const Block& block) { return contains(block, ir::Effect::store) || contains(block, ir::Effect::atomic); }
+
+bool writes(const Op& op) {
+  const ir::Effect effect = ir::info(op.code).effect;
+  if (effect == ir::Effect::store || effect == ir::Effect::atomic) return true;
+  return std::any_of(op.blocks.begin(), op.blocks.end(), [](const Block* b) { return writes(*b); });
+}
+
+bool is_inside(const Op& op, const Block& block) {
+  for (const Block* at = op.parent; at; at = at->owner ? at->owner->parent : nullptr) {
+    if (at == &block) return true;
+  }
+  return false;
+}
+
+bool visible_before(const Value& v, const Op& op) {
+  const Block* home = v.op ? v.op->parent : v.block;
+  const Op* at = &op;
+  while (at && at->parent != home) at = at->parent ? at->parent->owner : nullptr;
+  if (!at) return false;
+  if (!v.op) return true;
+  for (const Op* later = v.op->next; later; later = later->next) {
+    if (later == at) return true;
+  }
+  return false;
+}
+
+Op* ancestor_in(const Block& block, Op& op) {
+  Op* at = &op;
+  while (at && at->parent != &block) at = at->parent ? at->parent->owner : nullptr;
+  return at;
+}
+
+size_t first_state(const Op& op) {
+  if (op.code == Opcode::check_) return 1 + static_cast<size_t>(op.check->ninfo);
+  return op.code == Opcode::poll_ ? 0 : op.operands.size();
+}
+
+Value* emit_runs(Builder& b, const Op& loop) {
+  Value *lower = loop.operands[0], *upper = loop.operands[1], *step = loop.operands[2];
+  if (const auto s = constant(*step))
+    return *s > 0 ? b.op(Opcode::lt_, {lower, upper}) : b.op(Opcode::gt_, {lower, upper});
+  Value* up = b.op(Opcode::gt_, {step, b.i64(0)});
+  return b.select(up, b.op(Opcode::lt_, {lower, upper}), b.op(Opcode::gt_, {lower, upper}));
+}
+
+Value* emit_trips(Builder& b, const Op& loop) {
+  Value *lower = loop.operands[0], *upper = loop.operands[1], *step = loop.operands[2];
+  Value* runs = emit_runs(b, loop);
+  Value* span = b.op(Opcode::sub_, {upper, lower});
+  const auto s = constant(*step);
+  if (s == 1) return b.select(runs, span, b.i64(0));
+  // (span - sign) // step + 1 is exact for either sign of the step: span and step have one sign when the loop runs.
+  Value* sign = s ? b.i64(*s > 0 ? 1 : -1) : b.select(b.op(Opcode::gt_, {step, b.i64(0)}), b.i64(1), b.i64(-1));
+  Value* trips = b.op(Opcode::add_, {b.op(Opcode::floordiv_, {b.op(Opcode::sub_, {span, sign}), step}), b.i64(1)});
+  return b.select(runs, trips, b.i64(0));
+}
+
+NewCarried append_carried(Op& loop, Value* init, ir::Carried carried, std::string name) {
+  loop.operands.push_back(init);
+  if (loop.loop) loop.loop->carried.push_back(carried);
+  Value* arg = ir::add_arg(body_of(loop), init->type, name);
+  Value* result = ir::add_result(loop, init->type);
+  return {arg, result};
+}
+
+std::string line_of(const ir::Graph& graph, ir::LocId loc) {
+  const int line = loc < graph.locs.size() ? graph.locs[loc].line : 0;
+  return line > 0 ? "line " + std::to_string(line) : "an unknown line";
+}
+
+void remark(ir::Graph& graph, ir::Severity severity, std::string_view stage, ir::LocId loc, std::string text) {
+  graph.remarks.push_back({severity, std::string(stage), loc, std::move(text)});
+}
+
+std::vector<Op*> for_loops(ir::Graph& graph) {
+  std::vector<Op*> loops;
+  ir::walk(*graph.body, [&](Op& op) {
+    if (is_for(op)) loops.push_back(&op);
+  });
+  return loops;
+}
+
+}  // namespace appy::passes

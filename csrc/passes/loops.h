@@ -1,0 +1,86 @@
+// What the loop passes share: uses, the exits of a loop, trip counts, effects.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/ir.h"
+
+namespace appy::passes {
+
+/// One operand position.
+struct Use {
+  ir::Op* op = nullptr;
+  size_t operand = 0;
+};
+
+/// Every use of every value, as of construction.
+class Uses {
+ public:
+  explicit Uses(const ir::Graph&);
+  std::span<const Use> of(const ir::Value&) const;
+
+ private:
+  std::vector<std::vector<Use>> uses_;  // by Value::id
+};
+
+bool is_for(const ir::Op&);
+bool is_loop(const ir::Op&);
+/// A `for` that may run out of order.
+bool has_permission(const ir::Op&);
+/// Index of the first init among a loop's operands, and of the first carried value among its body's arguments.
+size_t first_init(const ir::Op& loop);
+size_t first_carried(const ir::Op& loop);
+size_t carried_count(const ir::Op& loop);
+ir::Block& body_of(const ir::Op& loop);
+ir::Value* induction(const ir::Op& for_loop);
+
+/// The terminators that end an iteration of the loop: its yield and continues, and the breaks that leave it.
+struct Exits {
+  std::vector<ir::Op*> next;
+  std::vector<ir::Op*> breaks;
+};
+Exits exits_of(const ir::Op& loop);
+
+/// The value of an integer or bool constant.
+std::optional<int64_t> constant(const ir::Value&);
+
+/// Ops with this effect in the block or nested in it.
+bool contains(const ir::Block&, ir::Effect);
+/// A store or atomic in the block or nested in it.
+bool writes(const ir::Block&);
+/// A store or atomic that `op` executes.
+bool writes(const ir::Op&);
+/// True if `op` stands in `block` or is nested in it.
+bool is_inside(const ir::Op& op, const ir::Block& block);
+/// The value is visible just before `op`.
+bool visible_before(const ir::Value&, const ir::Op& op);
+/// The op among `block`'s own that is, or contains, `op`.
+ir::Op* ancestor_in(const ir::Block& block, ir::Op& op);
+
+/// Index of the first state operand of a check or poll; operands.size() where there is none.
+size_t first_state(const ir::Op&);
+
+/// Emits the number of iterations of a `for` (0 when it does not run).
+ir::Value* emit_trips(ir::Builder&, const ir::Op& for_loop);
+/// Emits a condition: the `for` runs at least once.
+ir::Value* emit_runs(ir::Builder&, const ir::Op& for_loop);
+
+/// Appends a carried value to a loop: init, argument, result. The caller appends to every exit.
+struct NewCarried {
+  ir::Value* arg;
+  ir::Value* result;
+};
+NewCarried append_carried(ir::Op& loop, ir::Value* init, ir::Carried, std::string name);
+
+/// "line 12", with the file where the graph names several; "an unknown line" for none.
+std::string line_of(const ir::Graph&, ir::LocId);
+void remark(ir::Graph&, ir::Severity, std::string_view stage, ir::LocId, std::string text);
+
+/// All `for` loops, outermost first.
+std::vector<ir::Op*> for_loops(ir::Graph&);
+
+}  // namespace appy::passes

@@ -1,0 +1,34 @@
+// A pass is one file and one function. passes.def lists them in order; the list also yields the dump labels, the
+// switches (APPY_DISABLE_PASS=name,...) and the test registry.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "ir/ir.h"
+
+namespace appy::passes {
+
+struct Options {
+  bool verify = false;                      // run the verifier after every pass (always in debug builds)
+  std::vector<std::string_view> disabled;   // names of passes to leave out
+  /// Called after each pass that changed something, with the pass's name.
+  std::function<void(std::string_view, const ir::Graph&)> on_change;
+};
+
+struct Pass {
+  std::string_view name;
+  bool (*run)(ir::Graph&);  // true if it changed the graph
+};
+
+/// All passes in pipeline order; a pass may stand in it more than once.
+const std::vector<Pass>& pipeline();
+/// The pass of that name, or null.
+const Pass* find(std::string_view name);
+
+/// Runs the pipeline. A graph that a pass broke is a fatal error that names the pass.
+void run(ir::Graph&, const Options&);
+
+}  // namespace appy::passes

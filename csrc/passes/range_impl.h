@@ -1,0 +1,155 @@
+// The inside of Ranges, shared by range.cpp (differences, conditions, questions) and range_values.cpp (intervals).
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "passes/interval.h"
+#include "passes/range.h"
+
+namespace appy::passes {
+
+class Ranges::Impl {
+ public:
+  explicit Impl(const ir::Graph& graph) : graph_(graph) {}
+
+  // range_values.cpp
+
+  /// Bounds at the definition, and therefore wherever the value is visible.
+  Interval base(const ir::Value&);
+  /// base, narrowed by each fact that holds at `where` and names the value.
+  Interval refined(const ir::Value&, const ir::Op& where);
+  /// Bounds of the number of iterations of a `for`, from the intervals of its bounds.
+  Interval trips(const ir::Op& loop);
+
+  // range.cpp
+
+  /// Without `where`: from what holds at the definitions alone.
+  Affine affine(const ir::Value&, const ir::Op* where, int depth = 24);
+  /// An upper bound of the sum at `where`; stops as soon as one not above `goal` is found.
+  Wide upper(const Affine&, const ir::Op& where, Wide goal, int depth);
+  bool nonpositive(const Affine&, const ir::Op& where);
+  std::optional<bool> decide(const ir::Value&, const ir::Op& where, int depth = 8);
+  bool in_bounds(const ir::Op& access, const ir::Op& where);
+  Affine extent(const ir::Value& view, int dim);
+  void moved(const ir::Op&);
+
+  static constexpr int kDepth = 5;
+  static constexpr int kBudget = 250;
+  int budget = 0;
+
+ private:
+  /// What holds after a check or an `if` with one arm that does not fall through, in an arm, or in a loop's body.
+  struct FactOp {
+    const ir::Op* op = nullptr;
+    bool truth = true;  // of operand 0, unless op is a `for`
+    bool built = false;
+    std::vector<Affine> sums;  // each <= 0
+  };
+  struct BlockFacts {
+    std::vector<FactOp> ops;
+    std::unordered_map<const ir::Op*, uint32_t> before;  // number of fact ops before this op
+    FactOp entry;                                        // what holds at the block's start
+  };
+  /// The terminators that end an iteration of a loop, and those that leave it.
+  struct LoopEnds {
+    std::vector<const ir::Op*> back;
+    std::vector<const ir::Op*> leave;
+  };
+
+  BlockFacts& facts_of(const ir::Block&);
+  const LoopEnds& ends_of(const ir::Op& loop);
+  /// Calls f(sum) for each sum <= 0 that holds at `where`, innermost first, until f returns true.
+  template <class F>
+  void each_fact(const ir::Op& where, F f);
+  template <class F>
+  bool each_sum(FactOp&, F f);
+  std::vector<Affine> sums_of(const FactOp&);
+  /// The sums that follow from a condition's truth.
+  void condition_sums(const ir::Value& condition, bool truth, std::vector<Affine>&, int depth);
+  /// Bounds by the atom's own definition: loop variables, min, max, mod, floor division, shifts, wrap.
+  void defining_sums(const ir::Value& atom, const ir::Op& where, int depth, std::vector<Affine>&);
+  /// A carried value that grows by a bounded amount in each iteration, against the loop variable.
+  void counter_sums(const ir::Op& loop, const ir::Value& counter, const ir::Op& where, std::vector<Affine>& out);
+  std::optional<Wide> split_upper(const Affine&, const ir::Value& atom, const ir::Op& where, Wide goal, int depth);
+
+  void narrow(Interval&, const ir::Value&, const Affine& sum);
+  Interval of_result(const ir::Value&);
+  Interval of_argument(const ir::Value&);
+  Interval loop_variable(const ir::Op& loop);
+  Interval carried(const ir::Value& argument);
+  Interval loop_result(const ir::Op& loop, size_t index);
+  /// value - argument in one iteration (modulo 2^bits), if it is argument plus something.
+  std::optional<Interval> increment(const ir::Value&, const ir::Value& argument, int depth);
+  std::optional<Interval> step_of(const ir::Op& loop, size_t index, bool with_breaks, int depth);
+  std::optional<Interval> accumulated(const ir::Op& loop, size_t index, bool after);
+  void forget(size_t mark);
+
+  const ir::Graph& graph_;
+  struct Memo {
+    bool known = false;
+    Interval value;
+  };
+  std::vector<Memo> memo_;
+  std::vector<uint32_t> log_;  // entries made under an assumption, in order
+  int assumptions_ = 0;        // > 0: some memo entry is a guess about a loop-carried value
+  int depth_ = 0;
+  uint64_t work_ = 0;
+  std::vector<Affine> extra_;  // facts of the case that is looked at
+  bool use_extra_ = true;
+  std::unordered_map<const ir::Block*, BlockFacts> facts_;
+  std::unordered_map<const ir::Op*, LoopEnds> ends_;
+  std::unordered_map<uint64_t, const ir::Value*> extents_;
+  bool all_extents_ = false;
+};
+
+template <class F>
+bool Ranges::Impl::each_sum(FactOp& fact, F f) {
+  if (!fact.built) {
+    std::vector<Affine> sums = sums_of(fact);
+    if (assumptions_ > 0) {  // built on a guess: not kept
+      for (const Affine& sum : sums) {
+        if (f(sum)) return true;
+      }
+      return false;
+    }
+    fact.sums = std::move(sums);
+    fact.built = true;
+  }
+  for (size_t i = 0; i < fact.sums.size(); ++i) {
+    if (f(fact.sums[i])) return true;
+  }
+  return false;
+}
+
+template <class F>
+void Ranges::Impl::each_fact(const ir::Op& where, F f) {
+  if (use_extra_) {
+    for (size_t i = extra_.size(); i-- > 0;) {
+      const Affine sum = extra_[i];
+      if (f(sum)) return;
+    }
+  }
+  for (const ir::Op* at = &where; at && at->parent;) {
+    const ir::Block& block = *at->parent;
+    BlockFacts& facts = facts_of(block);
+    uint32_t count = 0;
+    if (!facts.ops.empty()) {
+      for (const ir::Op* p = at; p; p = p->prev) {
+        if (auto found = facts.before.find(p); found != facts.before.end()) {
+          count = found->second;
+          if (p != at && count < facts.ops.size() && facts.ops[count].op == p) ++count;
+          break;
+        }
+      }
+    }
+    while (count-- > 0) {
+      if (each_sum(facts.ops[count], f)) return;
+    }
+    if (!block.owner) return;
+    if (facts.entry.op && each_sum(facts.entry, f)) return;
+    at = block.owner;
+  }
+}
+
+}  // namespace appy::passes

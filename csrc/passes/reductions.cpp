@@ -1,0 +1,389 @@
+// Reduction recognition: how each carried value of a parallel or simd loop depends on the iterations (combiners.def).
+// A loop with a value that is an ordinary recurrence loses its permission.
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/ir.h"
+#include "passes/chain.h"
+#include "passes/loops.h"
+#include "passes/state.h"
+
+namespace appy::passes {
+
+using ir::Builder;
+using ir::Carried;
+using ir::Combiner;
+using ir::DType;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+constexpr std::string_view kStage = "reductions";
+
+/// A comparison read as "update OP old".
+struct Order {
+  Combiner combiner = Combiner::recur_;
+  bool strict = true;
+};
+
+std::optional<Opcode> negated(Opcode code) {
+  switch (code) {
+    case Opcode::lt_:
+      return Opcode::ge_;
+    case Opcode::le_:
+      return Opcode::gt_;
+    case Opcode::gt_:
+      return Opcode::le_;
+    case Opcode::ge_:
+      return Opcode::lt_;
+    default:
+      return std::nullopt;
+  }
+}
+
+Opcode mirrored(Opcode code) {
+  switch (code) {
+    case Opcode::lt_:
+      return Opcode::gt_;
+    case Opcode::le_:
+      return Opcode::ge_;
+    case Opcode::gt_:
+      return Opcode::lt_;
+    default:
+      return Opcode::le_;
+  }
+}
+
+/// The comparison of update and old that decides a merge: the condition itself or a factor of a conjunction.
+std::optional<Order> order_of(const Value& condition, const Merge& merge) {
+  const Op* c = condition.op;
+  if (!c) return std::nullopt;
+  if (c->code == Opcode::and_ && merge.when) {
+    const auto left = order_of(*c->operands[0], merge);
+    return left ? left : order_of(*c->operands[1], merge);
+  }
+  Opcode code = c->code;
+  if (!negated(code)) return std::nullopt;
+  if (c->operands[0] == merge.old && c->operands[1] == merge.update) {
+    code = mirrored(code);
+  } else if (c->operands[0] != merge.update || c->operands[1] != merge.old) {
+    return std::nullopt;
+  }
+  if (!merge.when) {
+    if (ir::is_real(merge.update->type.dtype)) return std::nullopt;  // "not less" takes a NaN
+    code = *negated(code);
+  }
+  const bool less = code == Opcode::lt_ || code == Opcode::le_;
+  return Order{less ? Combiner::pymin_ : Combiner::pymax_, code == Opcode::lt_ || code == Opcode::gt_};
+}
+
+class Classifier {
+ public:
+  Classifier(ir::Graph& graph, Op& loop) : graph_(graph), loop_(loop) {}
+
+  bool run() {
+    bool changed = close_inductions();
+    const std::vector<Carried> before = loop_.loop->carried;
+    const size_t count = carried_count(loop_);
+    done_.assign(count, false);
+    for (size_t k = 0; k < count; ++k) changed |= simple(k);
+    for (size_t k = 0; k < count; ++k) {
+      if (!done_[k]) leader(k, count);
+    }
+    for (size_t k = 0; k < count; ++k) {
+      if (!done_[k]) conditional(k, count);
+    }
+    changed |= loop_.loop->carried != before;
+    return settle() || changed;
+  }
+
+ private:
+  Carried& carried(size_t k) { return loop_.loop->carried[k]; }
+  Value* arg(size_t k) { return body_of(loop_).args[1 + k]; }
+  Value* init(size_t k) { return loop_.operands[3 + k]; }
+
+  void set(size_t k, Carried c) {
+    carried(k) = c;
+    done_[k] = true;
+  }
+
+  // --- closed forms ---------------------------------------------------------------------------------------------
+
+  /// Emits what one iteration adds to carried value k of `loop`, before loop_; null where that is no fixed amount.
+  Value* increment(Builder& b, const Op& loop, size_t k) {
+    const Exits exits = exits_of(loop);
+    if (exits.next.size() != 1 || !exits.breaks.empty()) return nullptr;
+    const Value* from = body_of(loop).args[first_carried(loop) + k];
+    Value* total = nullptr;
+    const auto fixed = [&](const Value* v) { return ir::defined_outside(*v, body_of(loop_)); };
+    const auto add = [&](Opcode code, Value* v) { total = b.op(code, {total ? total : b.i64(0), v}); };
+    for (Value* v = exits.next[0]->operands[k]; v != from;) {
+      if (!v->op || fixed(v)) return nullptr;
+      const Op& op = *v->op;
+      if ((op.code == Opcode::add_ || op.code == Opcode::sub_) && fixed(op.operands[1]) && !fixed(op.operands[0])) {
+        add(op.code, op.operands[1]);
+        v = op.operands[0];
+      } else if (op.code == Opcode::add_ && fixed(op.operands[0])) {
+        add(op.code, op.operands[0]);
+        v = op.operands[1];
+      } else if (is_for(op) && fixed(op.operands[0]) && fixed(op.operands[1]) && fixed(op.operands[2])) {
+        Value* inner = increment(b, op, v->index);
+        if (!inner) return nullptr;
+        add(Opcode::add_, b.op(Opcode::mul_, {emit_trips(b, op), inner}));
+        v = op.operands[3 + v->index];
+      } else {
+        return nullptr;
+      }
+    }
+    return total;
+  }
+
+  /// True where the variable is read for more than adding to it.
+  bool is_read(const Uses& uses, size_t k) {
+    const Chain chain(uses, loop_, k);
+    return !chain.valid() || chain.combiner() != Combiner::sum_ || !chain.merges().empty() || !chain.compares().empty();
+  }
+
+  bool close_inductions() {
+    bool changed = false;
+    for (size_t k = 0; k < carried_count(loop_); ++k) {
+      if (arg(k)->type != ir::scalar(DType::i64_) || !is_read(Uses(graph_), k)) continue;
+      Builder b(graph_);
+      b.set_loc(loop_.loc);
+      b.set_before(&loop_);
+      Value* step = increment(b, loop_, k);
+      if (!step) continue;
+      b.set_before(body_of(loop_).first);
+      Value* iteration = b.op(Opcode::sub_, {induction(loop_), loop_.operands[0]});
+      if (constant(*loop_.operands[2]) != 1) iteration = b.op(Opcode::floordiv_, {iteration, loop_.operands[2]});
+      Value* value = b.op(Opcode::add_, {init(k), b.op(Opcode::mul_, {iteration, step})});
+      ir::replace_uses(graph_, arg(k), value);
+      changed = true;
+    }
+    return changed;
+  }
+
+  // --- one value by itself --------------------------------------------------------------------------------------
+
+  static bool all_updates_are(const Chain& chain, int64_t value) {
+    for (const Merge& merge : chain.merges()) {
+      if (merge.update->type.dtype != DType::bool_ || constant(*merge.update) != value) return false;
+    }
+    return true;
+  }
+
+  bool needs_order(Combiner combiner, DType type) const {
+    return graph_.exact && ir::is_real(type) && combiner != Combiner::and_ && combiner != Combiner::or_;
+  }
+
+  bool simple(size_t k) {
+    const Uses uses(graph_);
+    bool read = false;
+    for (const Use& use : uses.of(*arg(k))) read |= use.operand < first_state(*use.op);
+    if (!read) {
+      set(k, {Combiner::last_});
+      return false;
+    }
+    const Chain chain(uses, loop_, k);
+    if (!chain.valid() || !chain.compares().empty()) return false;
+    if (chain.is_invariant()) {
+      ir::replace_uses(graph_, loop_.results[k], init(k));
+      ir::replace_uses(graph_, arg(k), init(k));
+      set(k, {Combiner::last_});
+      return true;
+    }
+    Combiner combiner = chain.combiner();
+    if (!chain.merges().empty()) {
+      const bool any = all_updates_are(chain, 1), all = all_updates_are(chain, 0);
+      if (combiner == Combiner::recur_ && (any || all)) combiner = any ? Combiner::or_ : Combiner::and_;
+      const bool fits = (combiner == Combiner::or_ && any) || (combiner == Combiner::and_ && all);
+      if (!fits) return false;
+    }
+    if (combiner == Combiner::recur_ || needs_order(combiner, arg(k)->type.dtype)) return false;
+    set(k, {combiner});
+    return false;
+  }
+
+  // --- argmin, argmax -------------------------------------------------------------------------------------------
+
+  std::optional<Order> leader_order(const Chain& chain) {
+    std::optional<Order> order;
+    const auto agree = [&](std::optional<Order> o) {
+      if (!o || (order && (order->combiner != o->combiner || order->strict != o->strict))) return false;
+      order = o;
+      return true;
+    };
+    for (const Merge& merge : chain.merges()) {
+      if (!merge.condition || !merge.old || !agree(order_of(*merge.condition, merge))) return std::nullopt;
+    }
+    if (chain.combiner() == Combiner::pymin_ || chain.combiner() == Combiner::pymax_) {
+      // The shadow of pymin(new, old) is non-strict, and only integers get here with the old value second.
+      if (!agree(Order{chain.combiner(), true})) return std::nullopt;
+    } else if (chain.combiner() != Combiner::recur_) {
+      return std::nullopt;
+    }
+    return order;
+  }
+
+  /// Nothing but the group may depend on the comparisons: they see partial results only.
+  bool comparisons_stay_inside(const Uses& uses, const std::vector<const Chain*>& group) {
+    const auto member = [&](const Value& v) {
+      for (const Chain* chain : group) {
+        if (chain->has(v)) return true;
+      }
+      return false;
+    };
+    std::vector<const Op*> conditions(group[0]->compares().begin(), group[0]->compares().end());
+    for (size_t i = 0; i < conditions.size(); ++i) {
+      for (const Use& use : uses.of(*conditions[i]->result())) {
+        const Op& op = *use.op;
+        if (use.operand >= first_state(op)) continue;
+        if (op.code == Opcode::and_) {
+          conditions.push_back(&op);
+        } else if (op.code == Opcode::select_) {
+          if (use.operand != 0 || !member(*op.result())) return false;
+        } else if (op.code == Opcode::if_) {
+          for (const Value* result : op.results) {
+            if (!member(*result)) return false;
+          }
+          for (const ir::Block* arm : op.blocks) {
+            for (const Op* inner = arm->first; inner; inner = inner->next) {
+              const ir::Effect effect = ir::info(inner->code).effect;
+              const bool harmless = effect == ir::Effect::pure || effect == ir::Effect::load;
+              if (!harmless && inner->code != Opcode::yield_) return false;
+            }
+          }
+        } else {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  void leader(size_t k, size_t count) {
+    const Uses uses(graph_);
+    const Chain chain(uses, loop_, k);
+    if (!chain.valid() || chain.compares().empty()) return;
+    const auto order = leader_order(chain);
+    if (!order) return;
+    std::vector<Chain> followers;
+    for (size_t f = 0; f < count; ++f) {
+      if (done_[f] || f == k) continue;
+      Chain candidate(uses, loop_, f);
+      if (!candidate.valid() || candidate.combiner() != Combiner::recur_ || !candidate.compares().empty()) continue;
+      if (moves_with(chain, candidate, loop_)) followers.push_back(std::move(candidate));
+    }
+    std::vector<const Chain*> group = {&chain};
+    for (const Chain& f : followers) group.push_back(&f);
+    if (!comparisons_stay_inside(uses, group)) return;
+    if (followers.empty()) {
+      if (!needs_order(order->combiner, arg(k)->type.dtype)) set(k, {order->combiner});
+      return;
+    }
+    const Combiner follow = order->strict ? Combiner::follow_first_ : Combiner::follow_last_;
+    const auto at = static_cast<int>(k);
+    const auto tie = static_cast<int>(add_shadow(graph_, loop_, chain, iteration_key(), least(), "tie"));
+    carried(static_cast<size_t>(tie)) = {follow, at};
+    set(k, {order->combiner, -1, tie});
+    for (const Chain& f : followers) set(f.index(), {follow, at});
+  }
+
+  // --- conditional assignment -----------------------------------------------------------------------------------
+
+  void conditional(size_t k, size_t count) {
+    const Uses uses(graph_);
+    const Chain chain(uses, loop_, k);
+    if (!chain.valid() || chain.combiner() != Combiner::recur_ || !chain.compares().empty()) return;
+    std::vector<size_t> followers = {k};
+    for (size_t f = k + 1; f < count; ++f) {
+      if (done_[f]) continue;
+      const Chain other(uses, loop_, f);
+      if (!other.valid() || other.combiner() != Combiner::recur_ || !other.compares().empty()) continue;
+      if (moves_with(chain, other, loop_)) followers.push_back(f);
+    }
+    const auto at = static_cast<int>(add_shadow(graph_, loop_, chain, iteration_key(), least(), "updated"));
+    const auto tie = static_cast<int>(add_shadow(graph_, loop_, chain, iteration_key(), least(), "tie"));
+    carried(static_cast<size_t>(at)) = {Combiner::maximum_, -1, tie};
+    carried(static_cast<size_t>(tie)) = {Combiner::follow_last_, at};
+    for (size_t f : followers) set(f, {Combiner::follow_last_, at});
+  }
+
+  /// A number that grows from iteration to iteration.
+  Value* iteration_key() {
+    Value *iv = induction(loop_), *step = loop_.operands[2];
+    const auto s = constant(*step);
+    if (s && *s > 0) return iv;
+    Builder b(graph_);
+    b.set_loc(loop_.loc);
+    b.set_before(body_of(loop_).first);
+    Value* down = b.op(Opcode::not_, {iv});
+    return s ? down : b.select(b.op(Opcode::gt_, {step, b.i64(0)}), iv, down);
+  }
+
+  Value* least() {
+    Builder b(graph_);
+    b.set_loc(loop_.loc);
+    b.set_before(&loop_);
+    return b.i64(INT64_MIN);
+  }
+
+  // --- the verdict ----------------------------------------------------------------------------------------------
+
+  bool settle() {
+    for (size_t k = 0; k < done_.size(); ++k) {
+      if (done_[k]) continue;
+      const std::string name = arg(k)->name.empty() ? "a variable" : "'" + arg(k)->name + "'";
+      const Uses uses(graph_);
+      const Chain chain(uses, loop_, k);
+      const bool reducible = chain.valid() && chain.merges().empty() && chain.combiner() != Combiner::recur_;
+      if (reducible && needs_order(chain.combiner(), arg(k)->type.dtype)) {
+        run_in_order(ir::Severity::note, name + " is reduced in sequential order (exact=True)");
+      } else {
+        run_in_order(ir::Severity::warning,
+                     name + " depends on its value in the previous iteration and is no reduction");
+      }
+      return true;
+    }
+    bool changed = false;
+    if (settle_state(graph_, loop_, changed)) return changed;
+    run_in_order(ir::Severity::warning, "a check inside the loop needs the scalars of the failing iteration");
+    return true;
+  }
+
+  void run_in_order(ir::Severity severity, const std::string& why) {
+    loop_.loop->parallel = loop_.loop->simd = false;
+    for (Carried& c : loop_.loop->carried) c = {};
+    remark(graph_, severity, kStage, loop_.loc, "the loop at " + line_of(graph_, loop_.loc) + " runs in order: " + why);
+  }
+
+  ir::Graph& graph_;
+  Op& loop_;
+  std::vector<bool> done_;
+};
+
+}  // namespace
+
+bool reductions(ir::Graph& graph) {
+  bool changed = false;
+  for (Op* loop : for_loops(graph)) {
+    if (!has_permission(*loop)) continue;
+    if (!exits_of(*loop).breaks.empty()) {
+      loop->loop->parallel = loop->loop->simd = false;
+      remark(graph, ir::Severity::note, kStage, loop->loc,
+             "the loop at " + line_of(graph, loop->loc) + " runs in order: it is left by break or return");
+      changed = true;
+      continue;
+    }
+    changed |= Classifier(graph, *loop).run();
+  }
+  return changed;
+}
+
+}  // namespace appy::passes

@@ -1,0 +1,381 @@
+#include "passes/simplify.h"
+
+#include <bit>
+#include <cmath>
+#include <optional>
+
+#include "ir/eval.h"
+#include "ir/typing.h"
+#include "passes/loops.h"
+
+namespace appy::passes {
+
+namespace {
+
+using ir::Builder;
+using ir::DType;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+using ir::Word;
+
+/// One op with what its rules ask: its operands, whether they are constants, and of which value.
+struct Rules {
+  Op& op;
+  Builder& b;
+  DType type;  // of operand 0, or of the result where there is none
+  Value* x;
+  Value* y;
+
+  Rules(Op& o, Builder& builder) : op(o), b(builder) {
+    x = o.operands.empty() ? nullptr : o.operands[0];
+    y = o.operands.size() < 2 ? nullptr : o.operands[1];
+    type = (x ? x : o.result())->type.dtype;
+  }
+
+  bool real() const { return ir::is_real(type); }
+  bool same() const { return x == y; }
+  static const Op* made_by(const Value* v, Opcode code) { return v->op && v->op->code == code ? v->op : nullptr; }
+
+  /// The number of a float constant.
+  static std::optional<double> number(const Value& v) {
+    if (!v.op || v.op->code != Opcode::const_ || !ir::is_real(v.type.dtype)) return std::nullopt;
+    if (v.type.dtype == DType::f32_) return std::bit_cast<float>(static_cast<uint32_t>(v.op->imm));
+    return std::bit_cast<double>(v.op->imm);
+  }
+  static bool is_int(const Value& v, int64_t n) { return constant(v) == n; }
+  /// Equal to this number, with this sign of zero.
+  static bool is_real(const Value& v, double n) {
+    const auto found = number(v);
+    return found && *found == n && std::signbit(*found) == std::signbit(n);
+  }
+  bool is_one(const Value& v) const { return real() ? is_real(v, 1.0) : is_int(v, 1); }
+
+  Value* zero() { return b.constant(op.result()->type.dtype, 0); }
+  Value* real_constant(double v) {
+    if (type == DType::f32_) return b.constant(type, std::bit_cast<uint32_t>(static_cast<float>(v)));
+    return b.constant(type, std::bit_cast<Word>(v));
+  }
+
+  Value* arithmetic();
+  Value* reassociate();
+  Value* division();
+  Value* power();
+  Value* bits();
+  Value* comparison();
+  Value* choice();
+  Value* conversion();
+  Value* extremum();
+  Value* run();
+};
+
+/// (x + c1) + c2 -> x + (c1 + c2) for integers, and the same for mul, and, or, xor; constants come second.
+Value* Rules::reassociate() {
+  if (real() || !constant(*y)) return nullptr;
+  const Op* inner = made_by(x, op.code);
+  if (!inner || !constant(*inner->operands[1])) return nullptr;
+  const Word words[] = {inner->operands[1]->op->imm, y->op->imm};
+  return b.op(op.code, {inner->operands[0], b.constant(type, ir::evaluate_op(op.code, type, type, words))});
+}
+
+Value* Rules::arithmetic() {
+  switch (op.code) {
+    case Opcode::add_:
+      if (real() ? is_real(*y, -0.0) : is_int(*y, 0)) return x;
+      if (real()) return nullptr;
+      if (const Op* difference = made_by(x, Opcode::sub_); difference && difference->operands[1] == y) {
+        return difference->operands[0];  // (a - y) + y
+      }
+      return reassociate();
+    case Opcode::sub_:
+      if (real() ? is_real(*y, 0.0) : is_int(*y, 0)) return x;
+      if (real()) return nullptr;
+      if (same()) return zero();
+      if (is_int(*x, 0)) return b.op(Opcode::neg_, {y});
+      if (const Op* sum = made_by(x, Opcode::add_)) {
+        if (sum->operands[1] == y) return sum->operands[0];
+        if (sum->operands[0] == y) return sum->operands[1];
+        if (constant(*y) && constant(*sum->operands[1])) {  // (a + c1) - c2
+          const Word words[] = {sum->operands[1]->op->imm, y->op->imm};
+          return b.op(Opcode::add_,
+                      {sum->operands[0], b.constant(type, ir::evaluate_op(Opcode::sub_, type, type, words))});
+        }
+      }
+      return nullptr;
+    case Opcode::mul_:
+      if (is_one(*y)) return x;
+      if (real()) return nullptr;
+      if (is_int(*y, 0)) return zero();
+      return reassociate();
+    default:
+      break;
+  }
+  // neg, abs
+  if (const Op* inner = made_by(x, op.code)) return op.code == Opcode::neg_ ? inner->operands[0] : x;
+  if (op.code == Opcode::neg_ && !real()) {
+    if (const Op* difference = made_by(x, Opcode::sub_)) {
+      return b.op(Opcode::sub_, {difference->operands[1], difference->operands[0]});
+    }
+  }
+  return nullptr;
+}
+
+Value* Rules::division() {
+  if (op.code == Opcode::div_) {
+    if (is_one(*y)) return x;
+    // The reciprocal of a power of two is exact, and so is the product, denormals included.
+    const auto divisor = number(*y);
+    int exponent = 0;
+    if (!divisor || !std::isfinite(*divisor) || std::fabs(std::frexp(*divisor, &exponent)) != 0.5) return nullptr;
+    const int limit = type == DType::f32_ ? 120 : 1000;
+    return std::abs(exponent) < limit ? b.op(Opcode::mul_, {x, real_constant(1.0 / *divisor)}) : nullptr;
+  }
+  const auto divisor = constant(*y);
+  if (!divisor) return nullptr;
+  if (*divisor == 0) return zero();
+  if (*divisor == 1) return op.code == Opcode::floordiv_ ? x : zero();
+  const bool power_of_two = *divisor > 0 && (*divisor & (*divisor - 1)) == 0;
+  if (!power_of_two || op.code == Opcode::rem_) return nullptr;
+  const auto log = static_cast<Word>(std::countr_zero(static_cast<uint64_t>(*divisor)));
+  if (op.code == Opcode::floordiv_) return b.op(Opcode::shr_, {x, b.constant(type, log)});
+  return b.op(Opcode::and_, {x, b.constant(type, static_cast<Word>(*divisor - 1))});
+}
+
+Value* Rules::power() {
+  if (!real()) {
+    const auto exponent = constant(*y);
+    if (!exponent) return nullptr;
+    if (*exponent == 0) return b.constant(type, 1);
+    if (*exponent == 1) return x;
+    if (*exponent == 2) return b.op(Opcode::mul_, {x, x});
+    if (*exponent == 3) return b.op(Opcode::mul_, {b.op(Opcode::mul_, {x, x}), x});
+    return nullptr;
+  }
+  if (number(*y) == 0.0) return real_constant(1.0);
+  if (is_real(*y, 1.0)) return x;
+  if (op.graph->exact) return nullptr;  // libm's pow need not round as the product does
+  if (is_real(*y, 2.0)) return b.op(Opcode::mul_, {x, x});
+  if (is_real(*y, 3.0)) return b.op(Opcode::mul_, {b.op(Opcode::mul_, {x, x}), x});
+  if (is_real(*y, -1.0)) return b.op(Opcode::div_, {real_constant(1.0), x});
+  return nullptr;
+}
+
+Value* Rules::bits() {
+  const int64_t ones = type == DType::bool_ ? 1 : static_cast<int64_t>(ir::canonical(type, ~Word{0}));
+  switch (op.code) {
+    case Opcode::and_:
+      if (same() || is_int(*y, ones)) return x;
+      if (is_int(*y, 0)) return zero();
+      return reassociate();
+    case Opcode::or_:
+      if (same() || is_int(*y, 0)) return x;
+      if (is_int(*y, ones)) return y;
+      return reassociate();
+    case Opcode::xor_:
+      if (same()) return zero();
+      if (is_int(*y, 0)) return x;
+      if (is_int(*y, ones)) return b.op(Opcode::not_, {x});
+      return reassociate();
+    case Opcode::shl_:
+    case Opcode::shr_:
+      return is_int(*y, 0) ? x : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+Opcode inverse(Opcode code) {
+  switch (code) {
+    case Opcode::eq_:
+      return Opcode::ne_;
+    case Opcode::ne_:
+      return Opcode::eq_;
+    case Opcode::lt_:
+      return Opcode::ge_;
+    case Opcode::le_:
+      return Opcode::gt_;
+    case Opcode::gt_:
+      return Opcode::le_;
+    default:
+      return Opcode::lt_;
+  }
+}
+
+bool is_comparison(Opcode code) { return code >= Opcode::eq_ && code <= Opcode::ge_; }
+
+Value* Rules::comparison() {
+  if (same() && !real()) {
+    return b.boolean(op.code == Opcode::eq_ || op.code == Opcode::le_ || op.code == Opcode::ge_);
+  }
+  if (op.code != Opcode::eq_ && op.code != Opcode::ne_) return nullptr;
+  const auto right = constant(*y);
+  if (!right) return nullptr;
+  if (type == DType::bool_) {
+    const bool keep = (*right != 0) == (op.code == Opcode::eq_);
+    return keep ? x : b.op(Opcode::not_, {x});
+  }
+  // A bool in an integer's clothes, compared with 0 or 1.
+  const Op* cast = made_by(x, Opcode::cast_);
+  if (!cast || cast->operands[0]->type.dtype != DType::bool_ || (*right != 0 && *right != 1)) return nullptr;
+  const bool keep = (*right == 1) == (op.code == Opcode::eq_);
+  return keep ? cast->operands[0] : b.op(Opcode::not_, {cast->operands[0]});
+}
+
+Value* Rules::choice() {
+  if (op.code == Opcode::not_) {
+    if (const Op* inner = made_by(x, Opcode::not_)) return inner->operands[0];
+    if (type != DType::bool_ || !x->op || !is_comparison(x->op->code)) return nullptr;
+    const bool on_reals = ir::is_real(x->op->operands[0]->type.dtype);
+    if (on_reals && x->op->code != Opcode::eq_ && x->op->code != Opcode::ne_) return nullptr;
+    return b.op(inverse(x->op->code), {x->op->operands[0], x->op->operands[1]});
+  }
+  Value *a = op.operands[1], *c = op.operands[2];
+  if (const auto known = constant(*x)) return *known ? a : c;
+  if (a == c) return a;
+  if (const Op* inner = made_by(x, Opcode::not_)) return b.select(inner->operands[0], c, a);
+  if (a->type.dtype != DType::bool_) return nullptr;
+  if (is_int(*c, 0) || c == x) return is_int(*a, 1) ? x : b.op(Opcode::and_, {x, a});
+  if (is_int(*a, 1) || a == x) return b.op(Opcode::or_, {x, c});
+  if (is_int(*a, 0) && is_int(*c, 1)) return b.op(Opcode::not_, {x});
+  return nullptr;
+}
+
+/// Every value of `from` is one of `to`.
+bool widens(DType from, DType to) {
+  if (from == to || from == DType::bool_) return true;
+  if (to == DType::bool_) return false;
+  const int a = ir::size_of(from), c = ir::size_of(to);
+  if (ir::is_real(from)) return ir::is_real(to) && a <= c;
+  if (ir::is_real(to)) return a <= 2 ? true : a == 4 && c == 8;
+  if (ir::is_signed(from)) return ir::is_signed(to) && a <= c;
+  return ir::is_signed(to) ? a < c : a <= c;
+}
+
+Value* Rules::conversion() {
+  const DType to = op.result()->type.dtype;
+  if (op.code == Opcode::bitcast_) {
+    if (type == to) return x;
+    const Op* inner = made_by(x, Opcode::bitcast_);
+    return inner ? b.bitcast(inner->operands[0], to) : nullptr;
+  }
+  if (type == to) return x;
+  const Op* inner = made_by(x, Opcode::cast_);
+  if (!inner) return nullptr;
+  Value* source = inner->operands[0];
+  // Nothing was lost on the way, and the second conversion of the same number gives the same.
+  if (widens(source->type.dtype, type)) return b.cast(source, to);
+  // Integer truncation in two steps.
+  const bool integers = ir::is_int(source->type.dtype) && ir::is_int(type) && ir::is_int(to);
+  if (integers && ir::size_of(to) <= ir::size_of(type)) return b.cast(source, to);
+  return nullptr;
+}
+
+Value* Rules::extremum() { return same() ? x : nullptr; }
+
+Value* Rules::run() {
+  switch (op.code) {
+    case Opcode::add_:
+    case Opcode::sub_:
+    case Opcode::mul_:
+    case Opcode::neg_:
+    case Opcode::abs_:
+      return arithmetic();
+    case Opcode::div_:
+      return division();
+    case Opcode::floordiv_:
+    case Opcode::mod_:
+    case Opcode::rem_:
+      return real() ? nullptr : division();
+    case Opcode::pow_:
+      return power();
+    case Opcode::and_:
+    case Opcode::or_:
+    case Opcode::xor_:
+    case Opcode::shl_:
+    case Opcode::shr_:
+      return bits();
+    case Opcode::eq_:
+    case Opcode::ne_:
+    case Opcode::lt_:
+    case Opcode::le_:
+    case Opcode::gt_:
+    case Opcode::ge_:
+      return comparison();
+    case Opcode::not_:
+    case Opcode::select_:
+      return choice();
+    case Opcode::cast_:
+    case Opcode::bitcast_:
+      return conversion();
+    case Opcode::pymin_:
+    case Opcode::pymax_:
+    case Opcode::minimum_:
+    case Opcode::maximum_:
+      return extremum();
+    case Opcode::ovf_add_:
+    case Opcode::ovf_sub_:
+      return is_int(*y, 0) ? b.boolean(false) : nullptr;
+    case Opcode::ovf_mul_:
+      return is_int(*y, 0) || is_int(*y, 1) ? b.boolean(false) : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+bool constants_first(Op& op) {
+  switch (op.code) {
+    case Opcode::add_:
+    case Opcode::mul_:
+    case Opcode::and_:
+    case Opcode::or_:
+    case Opcode::xor_:
+    case Opcode::eq_:
+    case Opcode::ne_:
+    case Opcode::ovf_add_:
+    case Opcode::ovf_mul_:
+      break;
+    default:
+      return false;
+  }
+  const auto is_const = [](const Value* v) { return v->op && v->op->code == Opcode::const_; };
+  return is_const(op.operands[0]) && !is_const(op.operands[1]);
+}
+
+/// Functions whose last bit depends on who computes it.
+bool is_elementary(const Op& op) {
+  return (op.code >= Opcode::cbrt_ && op.code <= Opcode::lgamma_) || op.code == Opcode::atan2_ ||
+         op.code == Opcode::hypot_ || op.code == Opcode::pow_;
+}
+
+Value* fold_constants(Op& op, Builder& b) {
+  if (op.graph->exact && is_elementary(op)) return nullptr;
+  std::vector<Word> words;
+  for (const Value* v : op.operands) {
+    if (!v->op || v->op->code != Opcode::const_) return nullptr;
+    words.push_back(v->op->imm);
+  }
+  if (words.empty()) return nullptr;
+  const DType to = op.result()->type.dtype;
+  const DType from = op.operands[0]->type.dtype;
+  if (op.code == Opcode::cast_ && ir::is_real(from) && ir::is_int(to)) {
+    // Out of range the value is unspecified: left to the machine, so that there is one answer.
+    const double v = *Rules::number(*op.operands[0]);
+    if (!(v > -9.2e18 && v < 9.2e18)) return nullptr;
+    const Word as_i64 = static_cast<Word>(static_cast<int64_t>(v));
+    if (ir::canonical(to, as_i64) != as_i64) return nullptr;
+  }
+  return b.constant(to, ir::evaluate_op(op.code, to, from, words));
+}
+
+}  // namespace
+
+Value* simplify(Op& op, Builder& b) {
+  if (op.code == Opcode::const_ || op.code == Opcode::dim_) return nullptr;
+  b.set_before(&op);
+  b.set_loc(op.loc);
+  if (Value* folded = fold_constants(op, b)) return folded;
+  if (constants_first(op)) std::swap(op.operands[0], op.operands[1]);
+  return Rules(op, b).run();
+}
+
+}  // namespace appy::passes

@@ -1,0 +1,63 @@
+#include "passes/subscripts.h"
+
+#include <algorithm>
+
+namespace appy::passes {
+
+using ir::Op;
+using ir::Value;
+
+bool is_access(const Op& op) { return op.access != nullptr; }
+
+Affine row(const Op& op, size_t d) {
+  Affine sum;
+  sum.constant = op.access->offset[d];
+  for (size_t t = 0; t < static_cast<size_t>(op.access->terms); ++t) {
+    sum.add(*op.operands[op.first_term() + t], op.access->coef[d][t]);
+  }
+  return sum;
+}
+
+Affine row_at(Ranges& ranges, const Op& op, size_t d, const Op& where) {
+  Affine sum;
+  sum.constant = op.access->offset[d];
+  for (size_t t = 0; t < static_cast<size_t>(op.access->terms); ++t) {
+    const auto coef = op.access->coef[d][t];
+    if (coef != 0) sum.add(ranges.affine(*op.operands[op.first_term() + t], where), coef);
+  }
+  return sum;
+}
+
+bool same_element(const Op& a, const Op& b) {
+  if (a.view() != b.view()) return false;
+  for (size_t d = 0; d < a.access->offset.size(); ++d) {
+    Affine difference = row(a, d);
+    difference.add(row(b, d), -1);
+    if (!difference.is_constant() || difference.constant != 0) return false;
+  }
+  return true;
+}
+
+bool different_elements(Ranges& ranges, const Op& a, const Op& b, const Op& where) {
+  if (a.view() != b.view()) return false;
+  for (size_t d = 0; d < a.access->offset.size(); ++d) {
+    Affine below = row_at(ranges, a, d, where);
+    below.add(row_at(ranges, b, d, where), -1);
+    Affine above;
+    above.add(below, -1);
+    below.constant += 1;  // a - b + 1 <= 0
+    above.constant += 1;
+    if (below.is_constant() ? below.constant <= 0 || above.constant <= 0
+                            : ranges.proves_nonpositive(below, where) || ranges.proves_nonpositive(above, where)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool is_invariant(const Op& access, const ir::Block& block) {
+  return std::all_of(access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term()), access.operands.end(),
+                     [&](const Value* term) { return ir::defined_outside(*term, block); });
+}
+
+}  // namespace appy::passes

@@ -1,0 +1,53 @@
+/* The frame of the Python function that called us, and the frame evaluation hook (PEP 523). What differs between
+ * CPython versions stands in frame_3xx.c, one file a version. C, because CPython's internal headers are. */
+#pragma once
+
+#include <Python.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All references are borrowed and live as long as the frame does. */
+typedef struct appy_frame {
+  PyCodeObject* code;
+  PyObject** localsplus; /* locals, cells, free variables; then the stack */
+  PyObject* globals;
+  PyObject* builtins;
+} appy_frame;
+
+/* Fills in the innermost Python frame of this thread. Returns 1, or 0 where there is none. No exception is set. */
+int appy_frame_current(appy_frame* frame);
+
+/* 1 if the innermost Python frame is being stepped through: a trace function (sys.settrace) in this thread, or a
+ * monitoring tool with LINE or INSTRUCTION events in its code. */
+int appy_frame_stepped(void);
+
+/* Called on the first frame that the hook sees of each code object. Returns a borrowed code object to run in its place,
+ * which has the same frame layout, or NULL to run the code as it is. Sets no exception. `function` is borrowed. */
+typedef PyCodeObject* (*appy_code_chooser)(PyCodeObject* code, PyObject* function);
+
+/* Installs the hook in this interpreter, or takes it out. Returns 0, or -1 where another hook is installed. */
+int appy_hook_install(appy_code_chooser chooser);
+int appy_hook_remove(void);
+/* 1 while the hook is installed. */
+int appy_hook_installed(void);
+
+/* Calls `created(function)` for every function object that is made, just after; or stops it with NULL. Returns 0; -1
+ * where this CPython has no function watchers (before 3.12). */
+typedef void (*appy_function_watcher)(PyObject* function);
+int appy_watch_functions(appy_function_watcher created);
+
+/* Replaces the code of a function that has not run yet; no check, no audit event. */
+void appy_function_set_code(PyObject* function, PyCodeObject* code);
+
+/* A slot for our data in every code object, freed by `release`. Returns its number, or -1. */
+Py_ssize_t appy_code_slot(void (*release)(void*));
+/* What the slot holds, or NULL. */
+void* appy_code_get(PyCodeObject* code, Py_ssize_t slot);
+/* Returns 1, or 0 where memory is short; sets no exception. */
+int appy_code_set(PyCodeObject* code, Py_ssize_t slot, void* data);
+
+#ifdef __cplusplus
+}
+#endif

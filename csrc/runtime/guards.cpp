@@ -1,0 +1,285 @@
+#include "runtime/guards.h"
+
+#include "runtime/alias.h"
+#include "runtime/numpy.h"
+#include "runtime/scalar.h"
+
+namespace appy::runtime {
+namespace {
+
+using From = Input::From;
+using Guard = Input::Guard;
+
+bool same_constant(PyObject* object, PyObject* expected) {
+  if (object == expected) return true;
+  if (Py_TYPE(object) != Py_TYPE(expected)) return false;
+  if (PyLong_CheckExact(expected) || PyUnicode_CheckExact(expected))
+    return PyObject_RichCompareBool(object, expected, Py_EQ) == 1;
+  auto type = scalar_type_of(expected);
+  ir::Word a, b;
+  return type && read_word(object, *type, &a) && read_word(expected, *type, &b) && a == b;
+}
+
+PyObject* look_up(PyObject* dict, PyObject* key) {
+  PyObject* found = PyDict_CheckExact(dict) ? PyDict_GetItemWithError(dict, key) : nullptr;
+  if (!found && PyErr_Occurred()) PyErr_Clear();
+  return found;
+}
+
+Extent extent_of(PyObject* object) {
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  static_assert(sizeof(npy_intp) == sizeof(int64_t));
+  return {PyArray_BYTES(array), PyArray_NDIM(array), PyArray_SHAPE(array), PyArray_STRIDES(array),
+          PyArray_ITEMSIZE(array)};
+}
+
+bool same_view(PyObject* x, PyObject* y) {
+  if (x == y) return true;
+  Extent a = extent_of(x), b = extent_of(y);
+  if (a.data != b.data || a.rank != b.rank) return false;
+  for (int d = 0; d < a.rank; d++)
+    if (a.shape[d] != b.shape[d] || (a.strides[d] != b.strides[d] && a.shape[d] > 1)) return false;
+  return true;
+}
+
+}  // namespace
+
+void Entry::hold(size_t count) {
+  for (size_t i = 0; i < count; i++) Py_XINCREF(objects[i]);
+  held_ = count;
+}
+
+void Entry::release() {
+  for (size_t i = 0; i < held_; i++) Py_XDECREF(objects[i]);
+  held_ = 0;
+  for (PyObject* object : fresh_) Py_DECREF(object);
+  fresh_.clear();
+}
+
+/// What a function was when it was traced; its attributes can be assigned to later.
+struct Guards::Function {
+  Ref code, defaults, kwdefaults, globals;
+
+  explicit Function(PyFunctionObject* f)
+      : code(Ref::borrow(f->func_code)),
+        defaults(Ref::borrow(f->func_defaults)),
+        kwdefaults(Ref::borrow(f->func_kwdefaults)),
+        globals(Ref::borrow(f->func_globals)) {}
+  bool is(PyFunctionObject* f) const {
+    return f->func_code == code.get() && f->func_defaults == defaults.get() && f->func_kwdefaults == kwdefaults.get() &&
+           f->func_globals == globals.get();
+  }
+};
+
+Guards::Guards(const Signature& signature, const ir::Graph& graph, const Scope& scope) : may_alias_(graph.may_alias) {
+  std::vector<int> offsets;
+  for (const ir::Value* param : graph.body->args) {
+    offsets.push_back(static_cast<int>(words_));
+    words_ += param->type.is_view() ? 1 + 2 * static_cast<size_t>(param->type.rank) : 1;
+  }
+  for (const Input& in : signature.inputs) {
+    Step step;
+    step.from = in.from;
+    step.guard = in.guard;
+    step.index = in.index;
+    step.position = in.position;
+    step.size = in.size;
+    step.key = in.key;
+    step.object = in.object;
+    step.scalar = in.type;
+    step.range = in.range;
+    step.same_view_as = in.same_view_as;
+    if (in.param >= 0 && in.same_view_as < 0) step.word = offsets[static_cast<size_t>(in.param)];
+    if (in.guard == Guard::scalar) step.cls = class_of(in.type);
+    if (in.guard == Guard::array) {
+      step.number = type_number(in.dtype);
+      step.rank = in.rank;
+      step.flags = NPY_ARRAY_ALIGNED;
+      if (in.written) step.flags |= NPY_ARRAY_WRITEABLE;
+      if (in.layout == ir::Layout::c) step.flags |= NPY_ARRAY_C_CONTIGUOUS;
+      if (in.layout == ir::Layout::f) step.flags |= NPY_ARRAY_F_CONTIGUOUS;
+      step.inner = in.layout == ir::Layout::inner;
+    }
+    if (in.from == From::global) step.in_globals = look_up(scope.globals, in.key.get()) != nullptr;
+    if (PyObject* object = in.object.get(); in.guard == Guard::function && object && PyFunction_Check(object)) {
+      functions_.push_back(std::make_unique<Function>(reinterpret_cast<PyFunctionObject*>(object)));
+      step.function = functions_.back().get();
+    }
+    names_.push_back(in.name);
+    steps_.push_back(std::move(step));
+  }
+  const auto& inputs = signature.inputs;
+  for (size_t i = 0; i < inputs.size(); i++) {
+    if (inputs[i].guard != Guard::array || inputs[i].same_view_as >= 0) continue;
+    bool i_written = inputs[i].written;
+    // A view that shares this one's parameter is this one.
+    for (const Input& other : inputs)
+      if (other.guard == Guard::array && other.same_view_as == static_cast<int>(i)) i_written |= other.written;
+    if (i_written && inputs[i].layout != ir::Layout::c && inputs[i].layout != ir::Layout::f)
+      solo_.push_back(static_cast<int>(i));
+    for (size_t j = 0; j < inputs.size(); j++) {
+      if (j == i || inputs[j].guard != Guard::array || inputs[j].same_view_as >= 0) continue;
+      if (i_written && !(j < i && inputs[j].written)) pairs_.push_back({static_cast<int>(i), static_cast<int>(j)});
+    }
+  }
+}
+
+Guards::~Guards() = default;
+
+bool Guards::read(const Step& step, const Scope& scope, Entry& entry, PyObject** object) const {
+  auto at = static_cast<size_t>(step.index);
+  switch (step.from) {
+    case From::fast:
+      *object = scope.localsplus[at];
+      return true;
+    case From::cell: {
+      PyObject* cell = scope.localsplus[at];
+      if (!cell || !PyCell_Check(cell)) return false;
+      *object = PyCell_GET(cell);
+      return true;
+    }
+    case From::global:
+      *object = look_up(scope.globals, step.key.get());
+      if ((*object != nullptr) != step.in_globals) return false;
+      if (!*object) *object = look_up(scope.builtins, step.key.get());
+      return true;
+    case From::builtin:
+      *object = look_up(scope.builtins, step.key.get());
+      return look_up(scope.globals, step.key.get()) == nullptr;
+    case From::item: {
+      PyObject* tuple = entry.objects[at];
+      if (!tuple || !PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) <= step.position) return false;
+      *object = PyTuple_GET_ITEM(tuple, step.position);
+      return true;
+    }
+    case From::closure: {
+      PyObject* function = entry.objects[at];
+      PyObject* closure = function && PyFunction_Check(function) ? PyFunction_GET_CLOSURE(function) : nullptr;
+      if (!closure || PyTuple_GET_SIZE(closure) <= step.position) return false;
+      *object = PyCell_GET(PyTuple_GET_ITEM(closure, step.position));
+      return true;
+    }
+    case From::attr: {
+      PyObject* parent = entry.objects[at];
+      if (!parent) return false;
+      if (PyModule_CheckExact(parent)) {
+        if ((*object = look_up(PyModule_GetDict(parent), step.key.get()))) return true;
+      }
+      if (!plain_attribute(parent, step.key.get(), object)) {
+        *object = nullptr;
+        return step.guard == Guard::absent;
+      }
+      entry.keep(*object);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Guards::pass(const Step& step, PyObject* object, Entry& entry) const {
+  if (!object) return step.guard == Guard::absent;
+  switch (step.guard) {
+    case Guard::absent:
+      return false;
+    case Guard::is:
+      return object == step.object.get();
+    case Guard::function:
+      return PyFunction_Check(object) && step.function &&
+             step.function->is(reinterpret_cast<PyFunctionObject*>(object));
+    case Guard::tuple:
+      return PyTuple_CheckExact(object) && PyTuple_GET_SIZE(object) == step.size;
+    case Guard::constant:
+      return same_constant(object, step.object.get());
+    case Guard::scalar: {
+      if (Py_TYPE(object) != step.cls) return false;
+      ir::Word word;
+      if (!read_word(object, step.scalar, &word)) return false;
+      if (step.scalar.kind == ScalarKind::py_int) {
+        auto value = static_cast<int64_t>(word);
+        if (value < step.range.lo || value > step.range.hi) return false;
+      }
+      if (step.word >= 0) entry.args[static_cast<size_t>(step.word)] = word;
+      return true;
+    }
+    case Guard::array:
+      break;
+  }
+  if (!PyArray_CheckExact(object)) return false;
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  PyArray_Descr* descr = PyArray_DESCR(array);
+  if (descr->type_num != step.number || !PyArray_ISNBO(descr->byteorder)) return false;
+  if (PyArray_NDIM(array) != step.rank || (PyArray_FLAGS(array) & step.flags) != step.flags) return false;
+  const npy_intp *shape = PyArray_SHAPE(array), *strides = PyArray_STRIDES(array);
+  auto rank = static_cast<size_t>(step.rank);
+  if (step.inner && rank && shape[rank - 1] > 1 && strides[rank - 1] != descr->elsize && PyArray_SIZE(array))
+    return false;
+  if (step.same_view_as >= 0) return same_view(object, entry.objects[static_cast<size_t>(step.same_view_as)]);
+  if (step.word < 0) return true;
+  ir::Word* word = &entry.args[static_cast<size_t>(step.word)];
+  *word++ = reinterpret_cast<ir::Word>(PyArray_BYTES(array));
+  for (size_t d = 0; d < rank; d++) *word++ = static_cast<ir::Word>(shape[d]);
+  for (size_t d = 0; d < rank; d++) *word++ = static_cast<ir::Word>(strides[d]);
+  return true;
+}
+
+bool Guards::overlapping(const Entry& entry) const {
+  for (int i : solo_)
+    if (overlaps_itself(extent_of(entry.objects[static_cast<size_t>(i)]))) return true;
+  for (auto [a, b] : pairs_) {
+    if (overlap(extent_of(entry.objects[static_cast<size_t>(a)]), extent_of(entry.objects[static_cast<size_t>(b)])))
+      return true;
+  }
+  return false;
+}
+
+int Guards::first_mismatch(const Scope& scope, Entry& entry) const {
+  entry.release();
+  entry.args.reserve(words_);
+  PyObject** objects = entry.objects.reserve(steps_.size());
+  for (size_t i = 0; i < steps_.size(); i++) {
+    objects[i] = nullptr;
+    if (!read(steps_[i], scope, entry, &objects[i]) || !pass(steps_[i], objects[i], entry)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+bool Guards::match(const Scope& scope, Entry& entry) const {
+  return first_mismatch(scope, entry) < 0 && overlapping(entry) == may_alias_;
+}
+
+bool Guards::overlaps(const Scope& scope) const {
+  Entry entry;
+  return first_mismatch(scope, entry) < 0 && overlapping(entry);
+}
+
+std::string Guards::mismatch(const Scope& scope) const {
+  Entry entry;
+  int i = first_mismatch(scope, entry);
+  if (i >= 0) return names_[static_cast<size_t>(i)].empty() ? "an input" : names_[static_cast<size_t>(i)];
+  return overlapping(entry) == may_alias_ ? "" : "overlapping arrays";
+}
+
+int plain_attribute(PyObject* object, PyObject* name, PyObject** value) {
+  *value = nullptr;
+  PyTypeObject* type = Py_TYPE(object);
+  if (PyDict_CheckExact(object)) {
+    *value = Py_XNewRef(look_up(object, name));
+  } else if (PyModule_CheckExact(object)) {
+    *value = Py_XNewRef(look_up(PyModule_GetDict(object), name));
+  } else if (PyFunction_Check(object) && PyUnicode_CompareWithASCIIString(name, "__globals__") == 0) {
+    *value = Py_NewRef(reinterpret_cast<PyFunctionObject*>(object)->func_globals);
+  } else if (PyType_CheckExact(object)) {
+    // A class attribute; a metaclass's own descriptors (__name__, ...) are not plain.
+    if (!_PyType_Lookup(&PyType_Type, name))
+      *value = Py_XNewRef(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(object), name));
+    if (*value && Py_TYPE(*value)->tp_descr_get) Py_CLEAR(*value);
+  } else if (type->tp_getattro == PyObject_GenericGetAttr) {
+    PyObject* found = _PyType_Lookup(type, name);
+    bool plain = !found || !Py_TYPE(found)->tp_descr_get || Py_TYPE(found) == &PyMemberDescr_Type;
+    if (plain) *value = PyObject_GenericGetAttr(object, name);
+    if (!*value) PyErr_Clear();
+  }
+  return *value != nullptr;
+}
+
+}  // namespace appy::runtime

@@ -1,0 +1,47 @@
+// What a backend hands to the runtime: something that runs one compiled region.
+//
+// Arguments are flat words, in the order of the graph's parameters: a scalar is one word; a view of rank r is 1 + 2r
+// words: data pointer, r extents, r strides in bytes. Results are one word a region result.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "ir/ir.h"
+
+namespace appy::runtime {
+
+enum class Status : int32_t {
+  done = 0,
+  declined = 1,     // nothing was written; the interpreter runs the statement
+  failed = 2,       // a check failed after stores; `failure` says which
+  interrupted = 3,  // a signal handler raised; the Python exception is set
+};
+
+struct Failure {
+  int32_t check = -1;      // ordinal of the check op in the graph, in walk order (ir::walk)
+  bool has_state = false;  // results hold the scalars at the failing point; else they are unwritten
+  int64_t iteration = -1;  // of the outermost parallel or simd loop, for the message; -1 where it is not known
+  std::array<int64_t, 3> info{};
+};
+
+struct Invocation {
+  const ir::Word* args = nullptr;
+  ir::Word* results = nullptr;
+  int threads = 1;
+  Failure failure;
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  /// Called without the GIL. Never throws.
+  virtual Status run(Invocation&) const = 0;
+  /// Machine code as text for `APPY_DUMP=asm`, empty where it was not kept.
+  virtual std::string listing() const { return {}; }
+  /// For explain: "8 lanes x 4, AVX-512, 2 threads" for each loop, a line each, with its source line.
+  virtual std::string summary() const { return {}; }
+};
+
+}  // namespace appy::runtime

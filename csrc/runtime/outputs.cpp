@@ -1,0 +1,74 @@
+#include "runtime/outputs.h"
+
+#include "runtime/guards.h"
+#include "runtime/scalar.h"
+
+namespace appy::runtime {
+namespace {
+
+enum class Change : uint8_t { none, set, unset, error };
+
+/// What happens to the output's variable; on `set`, *value is a new reference.
+Change change_of(const Output& out, const ir::Word* results, PyObject* const* objects, PyObject** value) {
+  if (out.bound >= 0 && !results[out.bound]) return out.unset ? Change::unset : Change::none;
+  if (out.result < 0) {
+    *value = Py_XNewRef(out.input >= 0 ? objects[out.input] : out.object.get());
+    return *value ? Change::set : Change::unset;
+  }
+  ir::Word word = results[out.result];
+  if (out.tag < 0) {
+    *value = make_scalar(out.type, word);
+  } else {
+    const PyScalarType& type = out.types[results[out.tag]];
+    *value = make_scalar(type, convert_word(graph_type(out.type), graph_type(type), word));
+  }
+  return *value ? Change::set : Change::error;
+}
+
+/// Stores the value (its reference is taken over), or unbinds the variable where it is null.
+bool assign(const Output& out, const Scope& scope, PyObject* value) {
+  if (out.to == Output::To::fast) {
+    PyObject* old = std::exchange(scope.localsplus[out.index], value);
+    Py_XDECREF(old);
+    return true;
+  }
+  Ref owned = Ref::steal(value);
+  if (out.to == Output::To::cell) return PyCell_Set(scope.localsplus[out.index], value) == 0;
+  if (value) return PyDict_SetItem(scope.globals, out.name.get(), value) == 0;
+  if (PyDict_DelItem(scope.globals, out.name.get()) < 0) PyErr_Clear();
+  return true;
+}
+
+}  // namespace
+
+bool write_outputs(const Signature& signature, const Scope& scope, const ir::Word* results, PyObject* const* objects,
+                   int64_t exit, PyObject** returned) {
+  const std::vector<Output>& outputs = signature.outputs;
+  Scratch<PyObject*, 32> values;
+  Scratch<Change, 32> changes;
+  values.reserve(outputs.size());
+  changes.reserve(outputs.size());
+  for (size_t i = 0; i < outputs.size(); i++) {
+    const Output& out = outputs[i];
+    values[i] = nullptr;
+    changes[i] = Change::none;
+    if (out.to == Output::To::ret && (exit == 0 || out.index != exit)) continue;
+    changes[i] = change_of(out, results, objects, &values[i]);
+    if (changes[i] == Change::error) {
+      for (size_t k = 0; k < i; k++) Py_XDECREF(values[k]);
+      return false;
+    }
+  }
+  // All values exist before the first old one is dropped: a destructor may run anything.
+  bool ok = true;
+  for (size_t i = 0; i < outputs.size(); i++) {
+    if (changes[i] == Change::none) continue;
+    if (outputs[i].to == Output::To::ret)
+      *returned = values[i];
+    else
+      ok = assign(outputs[i], scope, values[i]) && ok;
+  }
+  return ok;
+}
+
+}  // namespace appy::runtime

@@ -1,0 +1,251 @@
+#include "runtime/pool.h"
+
+#include <immintrin.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace appy::runtime {
+
+namespace {
+
+thread_local bool inside_job = false;
+
+long futex(std::atomic<uint32_t>* word, int op, uint32_t value) {
+  return syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), op | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
+}
+
+int affinity_threads() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+bool read_line(const std::string& path, char* line, int size) {
+  FILE* file = std::fopen(path.c_str(), "r");
+  if (!file) return false;
+  const bool ok = std::fgets(line, size, file) != nullptr;
+  std::fclose(file);
+  return ok;
+}
+
+/// The process's group in one hierarchy ("" is the unified one), as a path below its mount point.
+std::string cgroup_path(const char* controller) {
+  std::string found;
+  FILE* file = std::fopen("/proc/self/cgroup", "r");
+  if (!file) return found;
+  char line[4096];
+  while (std::fgets(line, sizeof line, file)) {
+    char* names = std::strchr(line, ':');
+    char* path = names ? std::strchr(names + 1, ':') : nullptr;
+    if (!path) continue;
+    *path++ = 0;
+    path[std::strcspn(path, "\n")] = 0;
+    const std::string list = std::string(",") + (names + 1) + ",";
+    if (*controller ? list.find(std::string(",") + controller + ",") != std::string::npos : list == ",,") found = path;
+  }
+  std::fclose(file);
+  return found;
+}
+
+double quota_v2(const std::string& directory) {
+  char line[256];
+  double quota = 0, period = 0;
+  if (read_line(directory + "/cpu.max", line, sizeof line) && std::sscanf(line, "%lf %lf", &quota, &period) == 2 && period > 0) {
+    return quota / period;
+  }
+  return INFINITY;
+}
+
+double quota_v1(const std::string& directory) {
+  char quota[256], period[256];
+  if (!read_line(directory + "/cpu.cfs_quota_us", quota, sizeof quota)) return INFINITY;
+  if (!read_line(directory + "/cpu.cfs_period_us", period, sizeof period)) return INFINITY;
+  const double q = std::atof(quota), p = std::atof(period);
+  return q > 0 && p > 0 ? q / p : INFINITY;
+}
+
+/// CPUs that the quotas of the process's groups, and the groups around them, amount to.
+int cgroup_threads() {
+  double least = INFINITY;
+  auto climb = [&](const std::string& mount, std::string path, double (*quota)(const std::string&)) {
+    // Inside a container the mount shows the own group at its root.
+    least = std::min(least, quota(mount));
+    while (!path.empty() && path != "/") {
+      least = std::min(least, quota(mount + path));
+      path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
+    }
+  };
+  climb("/sys/fs/cgroup", cgroup_path(""), quota_v2);
+  for (const char* mount : {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}) climb(mount, cgroup_path("cpu"), quota_v1);
+  return std::isinf(least) ? INT_MAX : std::max(1, static_cast<int>(std::ceil(least)));
+}
+
+int variable(const char* name) {
+  const char* text = std::getenv(name);
+  if (!text) return INT_MAX;
+  const int n = std::atoi(text);
+  return n > 0 ? n : INT_MAX;
+}
+
+/// Cycles that workers spin before they sleep: about 50 us, less where threads outnumber CPUs.
+uint64_t spin_cycles(int threads) { return threads > affinity_threads() ? 4'000 : 120'000; }
+
+struct alignas(64) Worker {
+  std::atomic<uint32_t> ticket{0};  // number of the last job that this worker was given
+  std::atomic<uint32_t> asleep{0};
+  int index = 0;
+};
+
+struct Pool {
+  std::vector<std::unique_ptr<Worker>> workers;
+  std::vector<pthread_t> threads;
+  alignas(64) std::atomic<Job*> job{nullptr};
+  std::atomic<int> remaining{0};
+  std::atomic<bool> stop{false};
+  uint64_t spin = 0;
+};
+
+std::atomic<Pool*> current{nullptr};
+std::atomic_flag busy = ATOMIC_FLAG_INIT;
+
+struct Start {
+  Pool* pool;
+  Worker* worker;
+};
+
+void* work(void* argument) {
+  const std::unique_ptr<Start> start(static_cast<Start*>(argument));
+  Pool& pool = *start->pool;
+  Worker& me = *start->worker;
+  inside_job = true;  // whatever this thread runs is part of a job
+  uint32_t seen = 0;
+  while (true) {
+    const uint64_t begin = __rdtsc();
+    uint32_t ticket;
+    while ((ticket = me.ticket.load(std::memory_order_acquire)) == seen) {
+      _mm_pause();
+      if (__rdtsc() - begin < pool.spin) continue;
+      me.asleep.store(1, std::memory_order_seq_cst);
+      if (me.ticket.load(std::memory_order_seq_cst) == seen) futex(&me.ticket, FUTEX_WAIT, seen);
+      me.asleep.store(0, std::memory_order_relaxed);
+    }
+    seen = ticket;
+    if (pool.stop.load(std::memory_order_acquire)) return nullptr;
+    Job* job = pool.job.load(std::memory_order_acquire);
+    job->run(job, me.index);
+    pool.remaining.fetch_sub(1, std::memory_order_acq_rel);
+  }
+}
+
+void wake(Worker& worker) {
+  worker.ticket.fetch_add(1, std::memory_order_seq_cst);
+  if (worker.asleep.load(std::memory_order_seq_cst)) futex(&worker.ticket, FUTEX_WAKE, 1);
+}
+
+/// The threads are gone in the child; the memory they may have held is left alone.
+void after_fork_in_child() {
+  current.store(nullptr);
+  busy.clear();
+  inside_job = false;
+}
+
+void shut_down() {
+  if (busy.test_and_set(std::memory_order_acquire)) return;  // a job is running: its threads die with the process
+  if (Pool* pool = current.exchange(nullptr)) {
+    pool->stop.store(true, std::memory_order_release);
+    for (auto& worker : pool->workers) wake(*worker);
+    for (pthread_t thread : pool->threads) pthread_join(thread, nullptr);
+    delete pool;
+  }
+  // `busy` stays set: jobs of later exit handlers run alone.
+}
+
+Pool* grow(int workers) {
+  static const bool registered = [] {
+    pthread_atfork(nullptr, nullptr, after_fork_in_child);
+    std::atexit(shut_down);
+    return true;
+  }();
+  (void)registered;
+  Pool* pool = current.load(std::memory_order_acquire);
+  if (!pool) {
+    pool = new Pool;
+    current.store(pool, std::memory_order_release);
+  }
+  // Signals belong to the threads of the program.
+  sigset_t all, before;
+  sigfillset(&all);
+  if (static_cast<int>(pool->workers.size()) < workers) {
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (static_cast<int>(pool->workers.size()) < workers) {
+      auto worker = std::make_unique<Worker>();
+      worker->index = static_cast<int>(pool->workers.size()) + 1;
+      pthread_t thread;
+      auto start = std::make_unique<Start>(Start{pool, worker.get()});
+      if (pthread_create(&thread, nullptr, work, start.get()) != 0) break;
+      (void)start.release();
+      pthread_setname_np(thread, "appy");
+      pool->workers.push_back(std::move(worker));
+      pool->threads.push_back(thread);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  return pool;
+}
+
+}  // namespace
+
+int default_threads() {
+  static const int quota = cgroup_threads();
+  return std::max(1, std::min({affinity_threads(), quota, variable("OMP_NUM_THREADS"), variable("APPY_NUM_THREADS")}));
+}
+
+bool in_job() { return inside_job; }
+
+bool run_job(Job& job, int threads) {
+  if (threads < 2 || inside_job || busy.test_and_set(std::memory_order_acquire)) return false;
+  const int others = threads - 1;
+  Pool* pool = current.load(std::memory_order_acquire);
+  if (!pool || static_cast<int>(pool->workers.size()) < others) {
+    pool = grow(others);
+    if (static_cast<int>(pool->workers.size()) < others) {
+      busy.clear(std::memory_order_release);
+      return false;
+    }
+    pool->spin = spin_cycles(static_cast<int>(pool->workers.size()) + 1);
+  }
+  inside_job = true;
+  pool->job.store(&job, std::memory_order_relaxed);
+  pool->remaining.store(others, std::memory_order_relaxed);
+  for (int i = 0; i < others; ++i) wake(*pool->workers[static_cast<size_t>(i)]);
+  job.run(&job, 0);
+  uint64_t begin = __rdtsc();
+  while (pool->remaining.load(std::memory_order_acquire) != 0) {
+    _mm_pause();
+    if (__rdtsc() - begin < pool->spin) continue;
+    if (job.wait) job.wait(&job);
+    sched_yield();
+    begin = __rdtsc() - pool->spin / 2;
+  }
+  inside_job = false;
+  busy.clear(std::memory_order_release);
+  return true;
+}
+
+}  // namespace appy::runtime

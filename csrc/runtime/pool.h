@@ -1,0 +1,29 @@
+// The threads that run parallel loops: fork-join over a range of slots, the calling thread takes part.
+//
+// Workers spin for a bounded time after their last job and then sleep, so that a loop nest of short regions finds them
+// awake and an idle program costs nothing. One job runs at a time; a caller that finds the pool busy, or is a worker
+// itself, runs its job alone. A forked child starts with an empty pool.
+#pragma once
+
+#include <cstdint>
+
+namespace appy::runtime {
+
+/// Threads that a region may use: the least of affinity mask, cgroup quota, OMP_NUM_THREADS and APPY_NUM_THREADS.
+int default_threads();
+
+/// One job: `run(job, worker)` is called once on each of `threads` workers; worker 0 is the caller.
+struct Job {
+  void (*run)(Job*, int worker) = nullptr;
+  /// Called on the calling thread while it waits for the others.
+  void (*wait)(Job*) = nullptr;
+};
+
+/// Runs the job on `threads` threads and returns when all have finished. Returns false, with nothing run, if the pool is
+/// in use by another thread or cannot start threads.
+bool run_job(Job&, int threads);
+
+/// Is this thread running part of a job?
+bool in_job();
+
+}  // namespace appy::runtime

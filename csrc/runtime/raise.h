@@ -1,0 +1,28 @@
+// From a failed check to the exception that Python would have raised.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+
+#include "ir/ir.h"
+#include "runtime/kernel.h"
+#include "runtime/signature.h"
+
+namespace appy::runtime {
+
+/// Sets the Python exception of the failed check, with the message of the running NumPy and Python and a note that
+/// names the source line, the helpers it was inlined through, and the iteration of a parallel loop.
+void raise_failure(const ir::Op& check, const Failure&, const Scope&);
+
+/// True for failures after which the interpreter can do the whole statement again, as long as the region reads nothing
+/// that it writes: a Python int that left 64 bits, and values that compiled code cannot follow.
+bool can_run_again(const ir::Op& check);
+
+/// The iteration variable of the outermost loop around a failed check, where the state that it left tells; else -1.
+int64_t iteration_of(const ir::Op& check, const ir::Word* state);
+
+/// Where the source of an op stands, and the calls it was inlined at: "a.py, line 3, called from b.py, line 9".
+std::string describe_location(const ir::Graph&, ir::LocId);
+
+}  // namespace appy::runtime

@@ -1,0 +1,174 @@
+#include "runtime/scalar.h"
+
+#include <bit>
+
+#include "runtime/numpy.h"
+
+namespace appy::runtime {
+namespace {
+
+using ir::DType;
+using ir::Word;
+
+template <class T>
+Word to_word(T v) {
+  if constexpr (std::is_same_v<T, double>) return std::bit_cast<Word>(v);
+  if constexpr (std::is_same_v<T, float>) return std::bit_cast<uint32_t>(v);
+  return static_cast<Word>(v);
+}
+
+template <class T>
+T from_word(Word w) {
+  if constexpr (std::is_same_v<T, double>) return std::bit_cast<double>(w);
+  if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(static_cast<uint32_t>(w));
+  return static_cast<T>(w);
+}
+
+/// Calls f with a value of the C type that stands for `t`.
+template <class F>
+auto with_type(DType t, F&& f) {
+  switch (t) {
+    case DType::bool_:
+      return f(bool{});
+    case DType::i8_:
+      return f(int8_t{});
+    case DType::i16_:
+      return f(int16_t{});
+    case DType::i32_:
+      return f(int32_t{});
+    case DType::i64_:
+      return f(int64_t{});
+    case DType::u8_:
+      return f(uint8_t{});
+    case DType::u16_:
+      return f(uint16_t{});
+    case DType::u32_:
+      return f(uint32_t{});
+    case DType::u64_:
+      return f(uint64_t{});
+    case DType::f32_:
+      return f(float{});
+    case DType::f64_:
+      break;
+  }
+  return f(double{});
+}
+
+// NumPy's scalar objects differ only in the type of `obval`.
+template <class T>
+struct ScalarObject {
+  PyObject_HEAD;
+  T value;
+};
+static_assert(offsetof(ScalarObject<double>, value) == offsetof(PyDoubleScalarObject, obval));
+static_assert(offsetof(ScalarObject<int8_t>, value) == offsetof(PyByteScalarObject, obval));
+
+}  // namespace
+
+DType graph_type(const PyScalarType& type) {
+  switch (type.kind) {
+    case ScalarKind::py_int:
+      return DType::i64_;
+    case ScalarKind::py_float:
+      return DType::f64_;
+    case ScalarKind::py_bool:
+      return DType::bool_;
+    case ScalarKind::np_scalar:
+      break;
+  }
+  return type.dtype;
+}
+
+PyTypeObject* class_of(const PyScalarType& type) {
+  switch (type.kind) {
+    case ScalarKind::py_int:
+      return &PyLong_Type;
+    case ScalarKind::py_float:
+      return &PyFloat_Type;
+    case ScalarKind::py_bool:
+      return &PyBool_Type;
+    case ScalarKind::np_scalar:
+      break;
+  }
+  return scalar_class(type.dtype);
+}
+
+std::optional<PyScalarType> scalar_type_of(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (type == &PyLong_Type) return PyScalarType{ScalarKind::py_int, DType::i64_};
+  if (type == &PyFloat_Type) return PyScalarType{ScalarKind::py_float, DType::f64_};
+  if (type == &PyBool_Type) return PyScalarType{ScalarKind::py_bool, DType::bool_};
+  for (int i = 0; i <= static_cast<int>(DType::f64_); i++)
+    if (type == scalar_class(static_cast<DType>(i))) return PyScalarType{ScalarKind::np_scalar, static_cast<DType>(i)};
+  return {};
+}
+
+bool read_word(PyObject* object, const PyScalarType& type, Word* word) {
+  switch (type.kind) {
+    case ScalarKind::py_int: {
+      int overflow = 0;
+      *word = static_cast<Word>(PyLong_AsLongLongAndOverflow(object, &overflow));
+      return overflow == 0;
+    }
+    case ScalarKind::py_float:
+      *word = to_word(PyFloat_AS_DOUBLE(object));
+      return true;
+    case ScalarKind::py_bool:
+      *word = object == Py_True;
+      return true;
+    case ScalarKind::np_scalar:
+      break;
+  }
+  *word = with_type(type.dtype,
+                    [object]<class T>(T) { return to_word(reinterpret_cast<ScalarObject<T>*>(object)->value); });
+  return true;
+}
+
+PyObject* make_scalar(const PyScalarType& type, Word word) {
+  switch (type.kind) {
+    case ScalarKind::py_int:
+      return PyLong_FromLongLong(static_cast<int64_t>(word));
+    case ScalarKind::py_float:
+      return PyFloat_FromDouble(from_word<double>(word));
+    case ScalarKind::py_bool:
+      return Py_NewRef(word ? Py_True : Py_False);
+    case ScalarKind::np_scalar:
+      break;
+  }
+  if (type.dtype == DType::bool_) return Py_NewRef(word ? PyArrayScalar_True : PyArrayScalar_False);
+  PyTypeObject* cls = scalar_class(type.dtype);
+  PyObject* object = cls->tp_alloc(cls, 0);
+  if (!object) return nullptr;
+  with_type(type.dtype, [=]<class T>(T) { reinterpret_cast<ScalarObject<T>*>(object)->value = from_word<T>(word); });
+  return object;
+}
+
+Word convert_word(DType from, DType to, Word word) {
+  if (from == to) return word;
+  return with_type(from, [=]<class From>(From) {
+    From value = from_word<From>(word);
+    return with_type(to, [=]<class To>(To) {
+      // Sign extension first: a word holds an integer in all of its 64 bits.
+      if constexpr (std::is_same_v<To, bool>) return static_cast<Word>(value != From{});
+      if constexpr (std::is_integral_v<To> && std::is_signed_v<To>)
+        return to_word(static_cast<int64_t>(static_cast<To>(value)));
+      return to_word(static_cast<To>(value));
+    });
+  });
+}
+
+std::string name_of(const PyScalarType& type) {
+  switch (type.kind) {
+    case ScalarKind::py_int:
+      return "int";
+    case ScalarKind::py_float:
+      return "float";
+    case ScalarKind::py_bool:
+      return "bool";
+    case ScalarKind::np_scalar:
+      break;
+  }
+  return std::string("np.") + numpy_name(type.dtype);
+}
+
+}  // namespace appy::runtime

@@ -1,0 +1,107 @@
+// What a specialization takes from the frame and leaves in it. The tracer writes a Signature next to the graph; the
+// dispatcher checks its inputs on every entry, flattens them to the kernel's argument words, and writes the outputs.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/ir.h"
+#include "support/ref.h"
+
+namespace appy::runtime {
+
+/// The frame of the function that holds the region. `localsplus` is CPython's array of locals, cells and free variables;
+/// an entry of a cell variable holds the cell object.
+struct Scope {
+  PyCodeObject* code = nullptr;
+  PyObject** localsplus = nullptr;
+  PyObject* globals = nullptr;
+  PyObject* builtins = nullptr;
+};
+
+/// The Python type of a scalar: int, float, bool or the NumPy scalar type of `dtype`.
+enum class ScalarKind : uint8_t { py_int, py_float, py_bool, np_scalar };
+struct PyScalarType {
+  ScalarKind kind = ScalarKind::py_int;
+  ir::DType dtype = ir::DType::i64_;
+  friend bool operator==(const PyScalarType&, const PyScalarType&) = default;
+};
+
+/// One thing read at entry, and what must hold of it for the specialization to be valid. Inputs form a forest: `item`
+/// and `attr` hang on an earlier input.
+struct Input {
+  enum class From : uint8_t {
+    fast,     // localsplus[index]
+    cell,     // contents of the cell localsplus[index]
+    global,   // globals[key], else builtins[key] (a guard on which of the two found it)
+    builtin,  // builtins[key], and globals has no such key
+    item,     // inputs[index] is a tuple; element `position`
+    attr,     // getattr(inputs[index], key); the parent is a module, type or instance guarded by `is`
+    closure,  // inputs[index] is a plain Python function; contents of its closure cell `position`
+  };
+  enum class Guard : uint8_t {
+    absent,    // the local or cell is unbound, the global does not exist
+    is,        // the very object `object` (functions, modules, types, None, strings, dtypes, ...)
+    function,  // a plain Python function with the same code, defaults, keyword defaults and globals (each compared by
+               // identity) as the function `object`
+    tuple,     // a tuple of `size` elements
+    scalar,    // exact type `type`; a py_int lies in `range`; the value goes to parameter `param`
+    constant,  // a scalar equal in type and value to `object` (the trace used the value)
+    array,     // exact numpy.ndarray, native byte order, aligned, dtype, rank and at least `layout`; writeable if `written`
+  };
+  From from = From::fast;
+  int index = 0;
+  int position = 0;
+  Ref key;
+  Guard guard = Guard::is;
+  Ref object;
+  int size = 0;
+  PyScalarType type;
+  ir::Range range;
+  ir::DType dtype = ir::DType::f64_;
+  int rank = 0;
+  ir::Layout layout = ir::Layout::strided;
+  bool written = false;
+  int param = -1;            // the graph parameter it feeds (scalar, array), or -1
+  int same_view_as = -1;     // array: an earlier array input with the same data, shape and strides; it shares its param
+  std::string name;          // for messages: "x", "self.data", "dims[0]"
+};
+
+/// One thing written after the region.
+struct Output {
+  enum class To : uint8_t {
+    fast,
+    cell,
+    global,
+    ret,  // the value that the function returns where the region was left through exit `index`
+  } to = To::fast;
+  int index = 0;  // localsplus index; ret: the exit
+  Ref name;       // global
+  /// result: the region result that holds the scalar's word; -1: the output is the object of input `input`, or, where
+  /// that is -1 too, `object` itself. All three unset: the variable becomes unbound.
+  int result = -1;
+  int input = -1;
+  Ref object;
+  /// Where `bound` is false the variable becomes unbound instead of keeping what it had.
+  bool unset = false;
+  PyScalarType type;
+  /// Region results, or -1: `bound` is false (0) where Python leaves the variable as it was before the region
+  /// (unbound or otherwise); `tag` holds an index into `types` where the Python type depends on the path taken.
+  int bound = -1;
+  int tag = -1;
+  std::vector<PyScalarType> types;
+};
+
+/// How the region was left, for `break`/`return` out of the compiled statement: region result `exit` (or -1: always the
+/// normal end). Values are indices into the exits the region's rewriting defines; 0 is the normal end.
+struct Signature {
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  int exit = -1;
+};
+
+}  // namespace appy::runtime

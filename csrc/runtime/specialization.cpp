@@ -1,0 +1,135 @@
+#include "runtime/specialization.h"
+
+#include <algorithm>
+
+#include "runtime/outputs.h"
+#include "runtime/raise.h"
+
+namespace appy::runtime {
+namespace {
+
+using ir::Opcode;
+
+constexpr int64_t long_work = 2048;  // loop iterations that are worth releasing the GIL for
+
+bool reads_what_it_writes(const ir::Graph& graph) {
+  if (graph.may_alias) return true;
+  std::vector<bool> read(graph.value_count()), written(graph.value_count());
+  bool found = false;
+  ir::walk(*graph.body, [&](ir::Op& op) {
+    ir::Effect effect = ir::info(op.code).effect;
+    bool loads = effect == ir::Effect::load, stores = effect == ir::Effect::store;
+    if (effect == ir::Effect::atomic) loads = stores = true;
+    if (!loads && !stores) return;
+    size_t view = op.view()->id;
+    if (loads) read[view] = true;
+    if (stores) written[view] = true;
+    found |= read[view] && written[view];
+    found |= op.view()->op != nullptr;  // not a parameter: what it shares memory with is not known here
+  });
+  return found;
+}
+
+int depth_of(const ir::Block& block) {
+  int depth = 0;
+  for (const ir::Op* op = block.first; op; op = op->next) {
+    int loop = op->code == Opcode::for_ || op->code == Opcode::while_;
+    for (const ir::Block* inner : op->blocks) depth = std::max(depth, loop + depth_of(*inner));
+  }
+  return depth;
+}
+
+/// Keeps the pending exception while Python objects are written.
+class SavedError {
+ public:
+  SavedError() { PyErr_Fetch(&type_, &value_, &traceback_); }
+  ~SavedError() { PyErr_Restore(type_, value_, traceback_); }
+  SavedError(const SavedError&) = delete;
+  SavedError& operator=(const SavedError&) = delete;
+
+ private:
+  PyObject *type_, *value_, *traceback_;
+};
+
+}  // namespace
+
+Specialization::Specialization(std::unique_ptr<ir::Graph> graph, Signature signature, std::unique_ptr<Kernel> kernel,
+                               const Scope& traced_in)
+    : graph_(std::move(graph)),
+      signature_(std::move(signature)),
+      kernel_(std::move(kernel)),
+      guards_(signature_, *graph_, traced_in),
+      results_(graph_->body->last->operands.size()),
+      reads_what_it_writes_(reads_what_it_writes(*graph_)),
+      depth_(depth_of(*graph_->body)) {
+  ir::walk(*graph_->body, [this](ir::Op& op) {
+    if (op.code == Opcode::check_) checks_.push_back(&op);
+    if (op.code == Opcode::while_) unbounded_ = true;
+    if (op.code != Opcode::for_) return;
+    for (const ir::Value* bound : {op.operands[0], op.operands[1]})
+      unbounded_ |=
+          bound->op && bound->op->code == Opcode::const_ && std::abs(static_cast<int64_t>(bound->op->imm)) >= long_work;
+  });
+  size_t word = 0;
+  for (const ir::Value* param : graph_->body->args) {
+    const ir::Type& type = param->type;
+    if (!type.is_view() && ir::is_int(type.dtype)) counts_.push_back(word);
+    for (int d = 0; type.is_view() && d < type.rank; d++) counts_.push_back(word + 1 + static_cast<size_t>(d));
+    word += type.is_view() ? 1 + 2 * static_cast<size_t>(type.rank) : 1;
+  }
+}
+
+bool Specialization::is_long(const Entry& entry) const {
+  if (depth_ == 0) return false;
+  if (unbounded_) return true;
+  int64_t largest = 1;
+  for (size_t word : counts_) largest = std::max(largest, static_cast<int64_t>(entry.args[word]));
+  int64_t work = 1;
+  for (int d = 0; d < depth_ && work < long_work; d++) work *= std::min(largest, long_work);
+  return work >= long_work;
+}
+
+Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyObject** returned) const {
+  Scratch<ir::Word, 32> results;
+  Invocation call{entry.args.data(), results.reserve(results_), threads, {}};
+  Status status;
+  entry.hold(guards_.input_count());  // signal handlers and other threads may drop the frame's own references
+  if (is_long(entry)) {
+    PyThreadState* state = PyEval_SaveThread();
+    status = kernel_->run(call);
+    PyEval_RestoreThread(state);
+  } else {
+    status = kernel_->run(call);
+  }
+  switch (status) {
+    case Status::declined:
+      return Launch::declined;
+    case Status::failed:
+      return fail(call, scope, entry);
+    case Status::interrupted:
+      if (call.failure.has_state) {
+        SavedError pending;
+        if (!write_outputs(signature_, scope, call.results, entry.objects.data(), 0, returned)) PyErr_Clear();
+      }
+      return Launch::raised;
+    case Status::done:
+      break;
+  }
+  auto exit = signature_.exit < 0 ? 0 : static_cast<int64_t>(call.results[signature_.exit]);
+  if (!write_outputs(signature_, scope, call.results, entry.objects.data(), exit, returned)) return Launch::raised;
+  return exit ? Launch::exited : Launch::done;
+}
+
+Launch Specialization::fail(Invocation& call, const Scope& scope, Entry& entry) const {
+  const ir::Op& check = *checks_[static_cast<size_t>(call.failure.check)];
+  if (can_run_again(check) && !reads_what_it_writes_) return Launch::declined;
+  if (call.failure.has_state) {
+    if (call.failure.iteration < 0) call.failure.iteration = iteration_of(check, call.results);
+    PyObject* returned = nullptr;
+    if (!write_outputs(signature_, scope, call.results, entry.objects.data(), 0, &returned)) return Launch::raised;
+  }
+  raise_failure(check, call.failure, scope);
+  return Launch::raised;
+}
+
+}  // namespace appy::runtime

@@ -1,0 +1,55 @@
+// A compiled region for one combination of types: when it applies, what it runs, and what its results mean.
+#pragma once
+
+#include <Python.h>
+
+#include <memory>
+#include <vector>
+
+#include "ir/ir.h"
+#include "runtime/guards.h"
+#include "runtime/kernel.h"
+#include "runtime/signature.h"
+
+namespace appy::runtime {
+
+enum class Launch : uint8_t {
+  declined,  // nothing was written that the interpreter would not write again
+  done,
+  exited,  // left by `return`; *returned is a new reference
+  raised,  // a Python exception is set
+};
+
+class Specialization {
+ public:
+  /// `graph` is the graph that the kernel was compiled from.
+  Specialization(std::unique_ptr<ir::Graph> graph, Signature signature, std::unique_ptr<Kernel> kernel,
+                 const Scope& traced_in);
+
+  const Guards& guards() const { return guards_; }
+  const ir::Graph& graph() const { return *graph_; }
+  const Signature& signature() const { return signature_; }
+  const Kernel& kernel() const { return *kernel_; }
+
+  /// Runs the kernel on an entry that the guards filled, with the GIL released where the work is worth it, and leaves
+  /// the results in the frame.
+  Launch launch(const Scope&, Entry&, int threads, PyObject** returned) const;
+
+ private:
+  bool is_long(const Entry&) const;
+  Launch fail(Invocation&, const Scope&, Entry&) const;
+
+  std::unique_ptr<ir::Graph> graph_;
+  Signature signature_;
+  std::unique_ptr<Kernel> kernel_;
+  Guards guards_;
+  std::vector<const ir::Op*> checks_;  // in walk order
+  size_t results_ = 0;
+  bool reads_what_it_writes_ = false;
+  bool unbounded_ = false;  // has a `while`, or a loop over a large constant
+  int depth_ = 0;           // of loops
+  // Where in the argument words the numbers lie that loops may count to: integer scalars and extents.
+  std::vector<size_t> counts_;
+};
+
+}  // namespace appy::runtime

@@ -1,0 +1,252 @@
+// Values of the frame: each becomes an input with its guard, scalars and arrays a parameter as well.
+#include "pycompat/locals.h"
+#include "runtime/numpy.h"
+#include "runtime/scalar.h"
+#include "support/abort.h"
+#include "trace/recorder.h"
+
+namespace appy::trace {
+
+using runtime::Input;
+
+namespace {
+
+constexpr ir::Range small_ints{-(int64_t{1} << 31), (int64_t{1} << 31) - 1};
+
+std::string text_of(PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) PyErr_Clear();
+  return text ? text : "?";
+}
+
+ir::Layout layout_of(PyArrayObject* a) {
+  const int rank = PyArray_NDIM(a);
+  if (PyArray_IS_C_CONTIGUOUS(a)) return ir::Layout::c;
+  if (PyArray_IS_F_CONTIGUOUS(a)) return ir::Layout::f;
+  if (rank > 0 && PyArray_STRIDE(a, rank - 1) == PyArray_ITEMSIZE(a)) return ir::Layout::inner;
+  return ir::Layout::strided;
+}
+
+bool same_view(PyArrayObject* a, PyArrayObject* b) {
+  if (PyArray_DATA(a) != PyArray_DATA(b) || PyArray_NDIM(a) != PyArray_NDIM(b)) return false;
+  if (PyArray_DESCR(a)->type_num != PyArray_DESCR(b)->type_num) return false;
+  for (int d = 0; d < PyArray_NDIM(a); ++d) {
+    if (PyArray_DIM(a, d) != PyArray_DIM(b, d) || PyArray_STRIDE(a, d) != PyArray_STRIDE(b, d)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int Recorder::add_input(Input in) {
+  signature_.inputs.push_back(std::move(in));
+  arrays_.push_back(nullptr);
+  return static_cast<int>(signature_.inputs.size()) - 1;
+}
+
+int Recorder::parameter(ir::Type type, const std::string& name, ir::Range range) {
+  ir::Value* v = ir::add_arg(*graph_->body, type);
+  v->range = range;
+  // Names of parameters are unique and made of letters, digits and underscores.
+  for (char c : name) v->name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  for (const ir::Value* other : graph_->body->args) {
+    if (other != v && other->name == v->name) v->name += "_" + std::to_string(v->index);
+  }
+  return static_cast<int>(v->index);
+}
+
+/// The traced value of an object of the frame; `constant`: a scalar is guarded by its value.
+Traced Recorder::read(PyObject* value, Input in, bool fixed) {
+  if (!value) {
+    in.guard = Input::Guard::absent;
+    add_input(std::move(in));
+    return {};
+  }
+  const std::string name = in.name;
+  if (auto type = runtime::scalar_type_of(value)) {
+    if (fixed) {
+      in.guard = Input::Guard::constant;
+      in.object = Ref::borrow(value);
+      in.type = *type;
+      const int index = add_input(std::move(in));
+      Traced t = constant(*this, value);
+      t.input = index;
+      return t;
+    }
+    ir::Word word = 0;
+    if (!runtime::read_word(value, *type, &word)) abort(AbortId::big_int_, name);
+    in.guard = Input::Guard::scalar;
+    in.type = *type;
+    if (type->kind == runtime::ScalarKind::py_int) {
+      const int64_t v = static_cast<int64_t>(word);
+      if (v >= small_ints.lo && v <= small_ints.hi) in.range = small_ints;
+    }
+    in.param = parameter(ir::scalar(runtime::graph_type(*type)), name, in.range);
+    Traced t;
+    t.kind = Kind::scalar;
+    t.type = *type;
+    t.value = graph_->body->args[static_cast<size_t>(in.param)];
+    t.input = add_input(std::move(in));
+    return t;
+  }
+  if (PyArray_CheckExact(value)) return read_array(value, std::move(in));
+  if (PyTuple_CheckExact(value)) {
+    in.guard = Input::Guard::tuple;
+    in.size = static_cast<int>(PyTuple_GET_SIZE(value));
+    const int size = in.size;
+    const int index = add_input(std::move(in));
+    Traced t;
+    t.kind = Kind::tuple;
+    t.input = index;
+    for (int i = 0; i < size; ++i) {
+      Input item;
+      item.from = Input::From::item;
+      item.index = index;
+      item.position = i;
+      item.name = name + "[" + std::to_string(i) + "]";
+      t.items.push_back(read(PyTuple_GET_ITEM(value, i), std::move(item), fixed));
+    }
+    return t;
+  }
+  const bool function = PyFunction_Check(value);
+  in.guard = function ? Input::Guard::function : Input::Guard::is;
+  in.object = Ref::borrow(value);
+  const int index = add_input(std::move(in));
+  Traced t = object(value);
+  t.input = index;
+  return t;
+}
+
+Traced Recorder::read_array(PyObject* value, Input in) {
+  auto* a = reinterpret_cast<PyArrayObject*>(value);
+  const auto dtype = runtime::dtype_of(PyArray_DESCR(a)->type_num);
+  if (!dtype || PyArray_ISBYTESWAPPED(a) || !PyArray_ISALIGNED(a)) abort(AbortId::array_dtype_, in.name);
+  in.guard = Input::Guard::array;
+  in.dtype = *dtype;
+  in.rank = PyArray_NDIM(a);
+  in.layout = layout_of(a);
+  for (size_t i = 0; i < arrays_.size() && in.same_view_as < 0; ++i) {
+    if (arrays_[i] && signature_.inputs[i].same_view_as < 0 &&
+        same_view(a, reinterpret_cast<PyArrayObject*>(arrays_[i]))) {
+      in.same_view_as = static_cast<int>(i);
+      in.param = signature_.inputs[i].param;
+    }
+  }
+  if (in.same_view_as < 0) {
+    ir::Type type{*dtype, static_cast<int8_t>(in.rank), in.layout};
+    in.param = parameter(type, in.name);
+  }
+  Traced t;
+  t.kind = Kind::array;
+  t.value = graph_->body->args[static_cast<size_t>(in.param)];
+  t.writeable = PyArray_ISWRITEABLE(a);
+  t.input = add_input(std::move(in));
+  arrays_[static_cast<size_t>(t.input)] = value;
+  return t;
+}
+
+Traced Recorder::entry_value(int variable) {
+  if (auto found = entry_values_.find(variable); found != entry_values_.end()) return found->second;
+  Input in;
+  PyObject* value = nullptr;
+  if (variable < scope_.code->co_nlocalsplus) {
+    value = scope_.localsplus[variable];
+    in.index = variable;
+    in.name = text_of(PyTuple_GET_ITEM(scope_.code->co_localsplusnames, variable));
+    if (value && PyCell_Check(value) && pycompat::is_cell(scope_.code, variable)) {
+      in.from = Input::From::cell;
+      value = PyCell_GET(value);
+    }
+  } else {
+    PyObject* name = stored_globals_[static_cast<size_t>(variable - scope_.code->co_nlocalsplus)];
+    in.from = Input::From::global;
+    in.key = Ref::borrow(name);
+    in.name = text_of(name);
+    value = PyDict_GetItem(scope_.globals, name);
+    if (!value) abort(AbortId::unbound_, in.name);
+  }
+  return entry_values_[variable] = read(value, std::move(in), false);
+}
+
+Slot Recorder::settled(const Slot& s, size_t index) const {
+  if (s.kind != Slot::Kind::entry) return s;
+  auto found = entry_values_.find(static_cast<int>(index));
+  return found == entry_values_.end() ? s : Slot::of(found->second);
+}
+
+/// The input of the globals of the function that is inlined.
+int Recorder::function_globals() {
+  constexpr const char* name = "__globals__";
+  const std::string id = std::to_string(frame_->function) + "." + name;
+  auto found = attributes_.find(id);
+  if (found == attributes_.end()) {
+    Input in;
+    in.from = Input::From::attr;
+    in.index = frame_->function;
+    in.key = Ref::steal(PyUnicode_InternFromString(name));
+    in.name = signature_.inputs[static_cast<size_t>(frame_->function)].name + "." + name;
+    in.guard = Input::Guard::is;
+    in.object = Ref::borrow(frame_->globals);
+    Traced t;
+    t.input = add_input(std::move(in));
+    found = attributes_.emplace(id, std::move(t)).first;
+  }
+  return found->second.input;
+}
+
+Traced Recorder::closure_value(int index) {
+  const std::string id = std::to_string(frame_->function) + ".__closure__[" + std::to_string(index) + "]";
+  auto found = attributes_.find(id);
+  if (found == attributes_.end()) {
+    PyObject* cell = PyTuple_GET_ITEM(frame_->closure, index);
+    Input contents;
+    contents.from = Input::From::closure;
+    contents.index = frame_->function;
+    contents.position = index;
+    contents.name = text_of(PyTuple_GET_ITEM(frame_->code->co_localsplusnames,
+                                             frame_->code->co_nlocalsplus - frame_->code->co_nfreevars + index));
+    if (!PyCell_GET(cell)) abort(AbortId::unbound_, contents.name);
+    found = attributes_.emplace(id, read(PyCell_GET(cell), std::move(contents), false)).first;
+  }
+  return found->second;
+}
+
+Traced Recorder::load_global(PyObject* name) {
+  const std::string text = text_of(name);
+  const bool own = frame_->globals == scope_.globals;
+  for (size_t g = 0; own && g < stored_globals_.size(); ++g) {
+    if (PyUnicode_Compare(stored_globals_[g], name) != 0) continue;
+    if (load_variable(static_cast<size_t>(scope_.code->co_nlocalsplus) + g, text) == Flow::dead) {
+      abort(AbortId::unbound_, text);
+    }
+    return pop();
+  }
+  const std::string id = (own ? "" : std::to_string(frame_->function)) + ":" + text;
+  auto found = globals_.find(id);
+  if (found == globals_.end()) {
+    Input in;
+    in.key = Ref::borrow(name);
+    in.name = text;
+    PyObject* value = PyDict_GetItem(frame_->globals, name);
+    if (own) {
+      in.from = value ? Input::From::global : Input::From::builtin;
+    } else {
+      in.from = Input::From::attr;
+      in.index = function_globals();
+      if (!value) {
+        // Nothing of that name in the helper's module: that, and what builtins has.
+        Input absent = in;
+        absent.guard = Input::Guard::absent;
+        add_input(std::move(absent));
+        if (PyDict_GetItem(scope_.globals, name)) abort(AbortId::call_, text);
+        in.from = Input::From::builtin;
+      }
+    }
+    if (!value) value = PyDict_GetItem(frame_->builtins, name);
+    if (!value) abort(AbortId::unbound_, text);
+    found = globals_.emplace(id, read(value, std::move(in), false)).first;
+  }
+  return found->second;
+}
+
+}  // namespace appy::trace

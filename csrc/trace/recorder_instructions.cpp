@@ -1,0 +1,420 @@
+#include "runtime/guards.h"
+#include "support/abort.h"
+#include "support/check.h"
+#include "trace/recorder.h"
+
+namespace appy::trace {
+
+using bytecode::Instruction;
+using bytecode::Op;
+
+namespace {
+
+const char* text_of(PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) PyErr_Clear();
+  return text ? text : "?";
+}
+
+// The exception class and message of a constant exception: `E`, `E("text")`.
+bool constant_exception(const Traced& t, std::string& text) {
+  if (t.kind != Kind::object) return false;
+  PyObject* o = t.object.get();
+  const bool type = PyExceptionClass_Check(o);
+  if (!type && !PyExceptionInstance_Check(o)) return false;
+  PyObject* cls = type ? o : reinterpret_cast<PyObject*>(Py_TYPE(o));
+  text = reinterpret_cast<PyTypeObject*>(cls)->tp_name;
+  if (!type) {
+    Ref message = Ref::steal(PyObject_Str(o));
+    const char* words = message ? PyUnicode_AsUTF8(message.get()) : nullptr;
+    PyErr_Clear();
+    if (words && *words) text += std::string(": ") + words;
+  }
+  return true;
+}
+
+}  // namespace
+
+Traced Recorder::pop() {
+  APPY_CHECK(slots_.size() > frame_->stack, "the traced stack is empty");
+  Slot s = std::move(slots_.back());
+  slots_.pop_back();
+  if (s.kind == Slot::Kind::conflict) abort(AbortId::path_types_, s.why);
+  if (s.kind != Slot::Kind::value) abort(AbortId::path_types_, "a stack entry depends on the path taken");
+  return std::move(s.traced);
+}
+
+Traced Recorder::peek(size_t depth) const {
+  APPY_CHECK(slots_.size() >= frame_->stack + depth, "the traced stack is too short");
+  const Slot& s = slots_[slots_.size() - depth];
+  if (s.kind != Slot::Kind::value) abort(AbortId::path_types_, s.why);
+  return s.traced;
+}
+
+std::string Recorder::variable_name(int index) const {
+  PyObject* names = frame_->code->co_localsplusnames;
+  return index < PyTuple_GET_SIZE(names) ? text_of(PyTuple_GET_ITEM(names, index)) : "?";
+}
+
+Recorder::Flow Recorder::load_variable(size_t slot, const std::string& name) {
+  Slot& s = slots_[slot];
+  switch (s.kind) {
+    case Slot::Kind::entry:
+      push(entry_value(static_cast<int>(slot)));
+      break;
+    case Slot::Kind::value:
+      if (s.maybe_entry) throw Restart{static_cast<int>(slot)};
+      push(s.traced);
+      break;
+    case Slot::Kind::conflict:
+      abort(AbortId::path_types_, name + ": " + s.why);
+    default:
+      abort(AbortId::path_types_, name);
+  }
+  Traced& t = slots_.back().traced;
+  if (t.kind != Kind::unbound && !t.bound) return Flow::next;
+  ir::Check check;
+  check.kind = ir::CheckKind::unbound_;
+  check.text = name;
+  ir::Value* bound = t.kind == Kind::unbound ? builder_.boolean(false) : t.bound;
+  t.bound = nullptr;
+  this->check(std::move(check), bound, {});
+  if (t.kind == Kind::unbound) return Flow::dead;
+  slots_[slot].traced.bound = nullptr;  // from here on it is known to be bound
+  return Flow::next;
+}
+
+void Recorder::store_variable(size_t slot, Traced t) {
+  if (t.kind == Kind::method || t.kind == Kind::zero_d) abort(AbortId::live_out_, "a bound method or a 0-d array");
+  slots_[slot] = Slot::of(std::move(t));
+}
+
+Recorder::Flow Recorder::load_deref(int index) {
+  const int free = frame_->code->co_nlocalsplus - frame_->code->co_nfreevars;
+  if (frame_->function < 0 || index < free) {
+    return load_variable(frame_->locals + static_cast<size_t>(index), variable_name(index));
+  }
+  // A cell that the region's own function shares with the helper is one of the region's variables.
+  PyObject* cell = PyTuple_GET_ITEM(frame_->closure, index - free);
+  for (int i = 0; i < scope_.code->co_nlocalsplus; ++i) {
+    if (scope_.localsplus[i] == cell) return load_variable(static_cast<size_t>(i), variable_name(index));
+  }
+  push(closure_value(index - free));
+  return Flow::next;
+}
+
+void Recorder::unpack(int count) {
+  Traced t = pop();
+  if (t.kind != Kind::tuple && !(t.kind == Kind::object && PyTuple_Check(t.object.get()))) {
+    abort(AbortId::unsupported_type_, "that is unpacked and no tuple");
+  }
+  std::vector<Traced> items = t.items;
+  if (t.kind == Kind::object) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(t.object.get()); ++i) {
+      items.push_back(constant(*this, PyTuple_GET_ITEM(t.object.get(), i)));
+    }
+  }
+  if (static_cast<int>(items.size()) != count) abort(AbortId::unpack_, std::to_string(items.size()));
+  for (size_t i = items.size(); i-- > 0;) push(std::move(items[i]));
+}
+
+void Recorder::load_attribute(const std::string& name, PyObject* key) {
+  Traced object = pop();
+  if (object.kind != Kind::object || object.input < 0) {
+    push(getattr(*this, object, name));
+    return;
+  }
+  const std::string id = std::to_string(object.input) + "." + name;
+  auto found = attributes_.find(id);
+  if (found == attributes_.end()) {
+    PyObject* value = nullptr;
+    if (!runtime::plain_attribute(object.object.get(), key, &value)) {
+      push(getattr(*this, object, name));
+      return;
+    }
+    alive_.push_back(Ref::steal(value));
+    runtime::Input in;
+    in.from = runtime::Input::From::attr;
+    in.index = object.input;
+    in.key = Ref::borrow(key);
+    in.name = signature_.inputs[static_cast<size_t>(object.input)].name + "." + name;
+    const bool fixed = PyModule_Check(object.object.get()) || PyType_Check(object.object.get());
+    found = attributes_.emplace(id, read(value, std::move(in), fixed)).first;
+  }
+  Traced t = found->second;
+  if (t.kind == Kind::scalar && t.object) {
+    t = constant(*this, t.object.get());
+    t.input = found->second.input;
+  }
+  push(std::move(t));
+}
+
+bool Recorder::in_atomic_statement(const Instruction& i) const {
+  if (frame_->function >= 0) return false;
+  for (const pragma::Placed& p : region_.pragmas) {
+    if (p.pragma.atomic && i.position.line >= p.line && i.position.line <= p.end_line) return true;
+  }
+  return false;
+}
+
+// Subscripts and in-place operators, among them the pieces of an atomic update: container[index] is not loaded but kept
+// as an element, the operator makes an update of it, and the store performs the update.
+Recorder::Flow Recorder::subscript_op(const Instruction& i) {
+  switch (i.op) {
+    case Op::binary_subscr_: {
+      const size_t top = slots_.size();
+      const bool duplicated =
+          top >= frame_->stack + 4 && same(slots_[top - 1], slots_[top - 3]) && same(slots_[top - 2], slots_[top - 4]);
+      Traced index = pop();
+      Traced container = pop();
+      if (duplicated && container.kind == Kind::array && in_atomic_statement(i)) {
+        Slot s = Slot::of({});
+        s.kind = Slot::Kind::element;
+        s.traced.kind = Kind::tuple;
+        s.traced.items = {container, index};
+        slots_.push_back(std::move(s));
+      } else {
+        push(getitem(*this, container, index));
+      }
+      return Flow::next;
+    }
+    case Op::binary_op_: {
+      if (slots_.size() >= frame_->stack + 2 && slots_[slots_.size() - 2].kind == Slot::Kind::element) {
+        if (!i.arg2) abort(AbortId::atomic_, "an operator inside the update");
+        Traced value = pop();
+        Slot& s = slots_.back();
+        s.kind = Slot::Kind::update;
+        s.op = static_cast<BinaryOp>(i.arg);
+        s.traced.items.push_back(std::move(value));
+        return Flow::next;
+      }
+      Traced b = pop();
+      Traced a = pop();
+      if (i.arg2 && a.kind == Kind::array) abort(AbortId::array_statement_, "an in-place operator on an array");
+      push(binary(*this, static_cast<BinaryOp>(i.arg), a, b));
+      return Flow::next;
+    }
+    default: {  // store_subscr
+      Traced index = pop();
+      Traced container = pop();
+      if (slots_.back().kind == Slot::Kind::update) {
+        Slot s = std::move(slots_.back());
+        slots_.pop_back();
+        atomic_update(*this, s.op, s.traced.items[0], s.traced.items[1], s.traced.items[2]);
+        return Flow::next;
+      }
+      Traced value = pop();
+      setitem(*this, container, index, value);
+      return Flow::next;
+    }
+  }
+}
+
+Recorder::Flow Recorder::raise(int count) {
+  if (count != 1) abort(AbortId::raise_, "`raise ... from`, or a bare raise");
+  Traced t = pop();
+  std::string text;
+  if (!constant_exception(t, text)) abort(AbortId::raise_, "an exception that is not constant");
+  ir::Check check;
+  check.kind = ir::CheckKind::raise_;
+  check.text = text;
+  PyObject* o = t.object.get();
+  if (o == PyExc_AssertionError || Py_TYPE(o) == reinterpret_cast<PyTypeObject*>(PyExc_AssertionError)) {
+    check.kind = ir::CheckKind::assertion_;
+    const size_t colon = text.find(": ");
+    check.text = colon == std::string::npos ? "" : text.substr(colon + 2);
+  }
+  this->check(std::move(check), builder_.boolean(false), {});
+  return Flow::dead;
+}
+
+/// The condition under which a conditional jump jumps.
+ir::Value* Recorder::condition(const Instruction& i, bool& pops_on_jump, bool& pops_on_fall) {
+  pops_on_jump = pops_on_fall = true;
+  const auto negated = [&](ir::Value* v) {
+    if (v->op && v->op->code == ir::Opcode::const_) return builder_.boolean(!v->op->imm);
+    return builder_.op(ir::Opcode::not_, {v});
+  };
+  switch (i.op) {
+    case Op::pop_jump_if_true_:
+      return truth(*this, peek(1));
+    case Op::pop_jump_if_false_:
+      return negated(truth(*this, peek(1)));
+    case Op::jump_if_true_or_pop_:
+      pops_on_jump = false;
+      return truth(*this, peek(1));
+    case Op::jump_if_false_or_pop_:
+      pops_on_jump = false;
+      return negated(truth(*this, peek(1)));
+    case Op::pop_jump_if_none_:
+    case Op::pop_jump_if_not_none_: {
+      const Traced t = peek(1);
+      const bool none = t.kind == Kind::object && t.object.get() == Py_None;
+      return builder_.boolean(none == (i.op == Op::pop_jump_if_none_));
+    }
+    default:
+      abort(AbortId::opcode_, std::string(pycompat::name_of(i.op)));
+  }
+}
+
+Recorder::Flow Recorder::step(const Instruction& i) {
+  PyObject* consts = frame_->code->co_consts;
+  PyObject* names = frame_->code->co_names;
+  const auto name = [&] { return PyTuple_GET_ITEM(names, i.arg); };
+  const size_t local = frame_->locals + static_cast<size_t>(i.arg);
+  switch (i.op) {
+    case Op::nop_:
+    case Op::jump_:
+      return Flow::next;
+    case Op::pop_top_:
+      if (slots_.size() <= frame_->stack) abort(AbortId::control_flow_, "a return out of many nested blocks");
+      slots_.pop_back();
+      return Flow::next;
+    case Op::push_null_: {
+      Traced t;
+      t.kind = Kind::null;
+      push(std::move(t));
+      return Flow::next;
+    }
+    case Op::copy_: {
+      Slot s = slots_[slots_.size() - static_cast<size_t>(i.arg)];
+      slots_.push_back(std::move(s));
+      return Flow::next;
+    }
+    case Op::swap_:
+      if (slots_.size() < frame_->stack + static_cast<size_t>(i.arg)) {
+        abort(AbortId::control_flow_, "a return out of many nested blocks");
+      }
+      std::swap(slots_.back(), slots_[slots_.size() - static_cast<size_t>(i.arg)]);
+      return Flow::next;
+    case Op::load_const_:
+      push(constant(*this, PyTuple_GET_ITEM(consts, i.arg)));
+      return Flow::next;
+    case Op::load_assertion_error_:
+      push(object(PyExc_AssertionError));
+      return Flow::next;
+    case Op::load_fast_:
+    case Op::load_fast_check_:
+      return load_variable(local, variable_name(i.arg));
+    case Op::load_deref_:
+      return load_deref(i.arg);
+    case Op::store_deref_:
+    case Op::delete_deref_:
+      if (frame_->function >= 0 && i.arg >= frame_->code->co_nlocalsplus - frame_->code->co_nfreevars) {
+        abort(AbortId::helper_store_, variable_name(i.arg));
+      }
+      if (i.op == Op::delete_deref_) {
+        slots_[local] = Slot::of({});
+      } else {
+        store_variable(local, pop());
+      }
+      return Flow::next;
+    case Op::store_fast_:
+      store_variable(local, pop());
+      return Flow::next;
+    case Op::delete_fast_:
+      slots_[local] = Slot::of({});
+      return Flow::next;
+    case Op::load_global_: {
+      Traced null;
+      null.kind = Kind::null;
+      if (i.arg2 == 1) push(null);
+      push(load_global(name()));
+      if (i.arg2 == 2) push(null);
+      return Flow::next;
+    }
+    case Op::store_global_:
+    case Op::delete_global_: {
+      if (frame_->function >= 0) abort(AbortId::helper_store_, text_of(name()));
+      for (size_t g = 0; g < stored_globals_.size(); ++g) {
+        if (PyUnicode_Compare(stored_globals_[g], name()) != 0) continue;
+        const size_t slot = static_cast<size_t>(scope_.code->co_nlocalsplus) + g;
+        if (i.op == Op::delete_global_) abort(AbortId::opcode_, "DELETE_GLOBAL");
+        store_variable(slot, pop());
+      }
+      return Flow::next;
+    }
+    case Op::load_attr_:
+      load_attribute(text_of(name()), name());
+      return Flow::next;
+    case Op::load_method_: {
+      load_attribute(text_of(name()), name());
+      Traced null;
+      null.kind = Kind::null;
+      push(std::move(null));
+      std::swap(slots_.back(), slots_[slots_.size() - 2]);
+      return Flow::next;
+    }
+    case Op::binary_op_:
+    case Op::binary_subscr_:
+    case Op::store_subscr_:
+      return subscript_op(i);
+    case Op::unary_negative_:
+      push(unary(*this, UnaryOp::negative, pop()));
+      return Flow::next;
+    case Op::unary_positive_:
+      push(unary(*this, UnaryOp::positive, pop()));
+      return Flow::next;
+    case Op::unary_invert_:
+      push(unary(*this, UnaryOp::invert, pop()));
+      return Flow::next;
+    case Op::unary_not_:
+      push(unary(*this, UnaryOp::not_, pop()));
+      return Flow::next;
+    case Op::to_bool_:
+      push(scalar(runtime::ScalarKind::py_bool, truth(*this, pop())));
+      return Flow::next;
+    case Op::compare_op_:
+    case Op::is_op_:
+    case Op::contains_op_: {
+      Traced b = pop();
+      Traced a = pop();
+      push(i.op == Op::compare_op_ ? compare(*this, static_cast<CompareOp>(i.arg), a, b)
+           : i.op == Op::is_op_    ? identity(*this, a, b, i.arg != 0)
+                                   : contains(*this, a, b, i.arg != 0));
+      return Flow::next;
+    }
+    case Op::build_tuple_: {
+      Traced t;
+      t.kind = Kind::tuple;
+      t.items.resize(static_cast<size_t>(i.arg));
+      for (size_t k = t.items.size(); k-- > 0;) t.items[k] = pop();
+      push(std::move(t));
+      return Flow::next;
+    }
+    case Op::unpack_sequence_:
+      unpack(i.arg);
+      return Flow::next;
+    case Op::get_iter_:
+      if (peek(1).kind != Kind::range) abort(AbortId::iterable_);
+      return Flow::next;
+    case Op::kw_names_:
+      frame_->keywords = PyTuple_GET_ITEM(consts, i.arg);
+      return Flow::next;
+    case Op::call_: {
+      PyObject* keywords = std::exchange(frame_->keywords, nullptr);
+      return call(i.arg, keywords);
+    }
+    case Op::call_kw_: {
+      const Traced t = pop();
+      Ref names = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(t.items.size())));
+      for (size_t k = 0; k < t.items.size(); ++k) {
+        PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(k), Py_NewRef(t.items[k].object.get()));
+      }
+      alive_.push_back(names);
+      return call(i.arg, names.get());
+    }
+    case Op::raise_varargs_:
+      return raise(i.arg);
+    case Op::build_slice_:
+    case Op::binary_slice_:
+    case Op::store_slice_:
+      abort(AbortId::array_statement_, "a slice");
+    case Op::unsupported_:
+      abort(AbortId::opcode_, pycompat::raw_name(i.arg));
+    default:
+      abort(AbortId::opcode_, std::string(pycompat::name_of(i.op)));
+  }
+}
+
+}  // namespace appy::trace

@@ -1,0 +1,222 @@
+#include "trace/state.h"
+
+#include "runtime/scalar.h"
+#include "support/abort.h"
+
+namespace appy::trace {
+namespace {
+
+ir::DType dtype_of(const runtime::PyScalarType& type) { return runtime::graph_type(type); }
+
+bool has_value(const Slot& s) { return s.kind == Slot::Kind::value && s.traced.kind != Kind::unbound; }
+
+Merged conflict(std::string why) {
+  Merged m;
+  m.shape.kind = Slot::Kind::conflict;
+  m.shape.why = std::move(why);
+  return m;
+}
+
+bool is_constant(const Traced& t) { return t.kind == Kind::scalar && t.object; }
+
+bool same_constant(const Traced& a, const Traced& b) {
+  return is_constant(a) && is_constant(b) && a.object.get() == b.object.get() && !a.bound && !b.bound;
+}
+
+bool same_but_bound(Traced a, Traced b) {
+  a.bound = b.bound = nullptr;
+  return same(a, b);
+}
+
+// Both are values of one kind; bound flags are the caller's.
+Merged merge_values(const Traced& a, const Traced& b, bool carry) {
+  Merged m;
+  m.shape.kind = Slot::Kind::value;
+  if (a.kind != b.kind) return conflict("its type depends on the path taken");
+  if (!carry && (same(a, b) || same_constant(a, b))) {
+    m.shape.traced = a;
+    m.shape.traced.bound = nullptr;
+    return m;
+  }
+  switch (a.kind) {
+    case Kind::scalar:
+      try {
+        m.join = join(a, b);
+      } catch (const Abort& abort) {
+        return conflict(abort.message());
+      }
+      m.value = true;
+      m.tag = !m.join.types.empty();
+      m.shape.traced.kind = Kind::scalar;
+      m.shape.traced.type = m.join.type;
+      m.shape.traced.types = m.join.types;
+      return m;
+    case Kind::tuple:
+      if (a.items.size() != b.items.size()) return conflict("tuples of different lengths");
+      m.shape.traced.kind = Kind::tuple;
+      if (a.input == b.input) m.shape.traced.input = a.input;
+      for (size_t i = 0; i < a.items.size(); ++i) {
+        m.items.push_back(merge_values(a.items[i], b.items[i], carry && a.input < 0));
+        if (m.items.back().shape.kind == Slot::Kind::conflict) return conflict(m.items.back().shape.why);
+      }
+      return m;
+    case Kind::range:
+      m.shape.traced.kind = Kind::range;
+      for (size_t i = 0; i < a.items.size(); ++i) m.items.push_back(merge_values(a.items[i], b.items[i], carry));
+      return m;
+    default:
+      if (!same_but_bound(a, b)) {
+        return conflict(a.kind == Kind::array ? "it is bound to different arrays on different paths"
+                                              : "it is bound to different objects on different paths");
+      }
+      m.shape.traced = a;
+      m.shape.traced.bound = nullptr;
+      return m;
+  }
+}
+
+}  // namespace
+
+bool same(const Traced& a, const Traced& b) {
+  if (a.kind != b.kind || a.value != b.value || a.tag != b.tag || a.bound != b.bound) return false;
+  if (a.kind == Kind::array && a.input != b.input) return false;
+  if (a.object.get() != b.object.get() || a.name != b.name || a.items.size() != b.items.size()) return false;
+  if (a.kind == Kind::scalar && !(a.type == b.type)) return false;
+  for (size_t i = 0; i < a.items.size(); ++i) {
+    if (!same(a.items[i], b.items[i])) return false;
+  }
+  return true;
+}
+
+bool same(const Slot& a, const Slot& b) {
+  if (a.kind != b.kind || a.maybe_entry != b.maybe_entry) return false;
+  if (a.kind == Slot::Kind::update && a.op != b.op) return false;
+  return a.kind == Slot::Kind::entry || a.kind == Slot::Kind::absent || a.kind == Slot::Kind::conflict ||
+         same(a.traced, b.traced);
+}
+
+Merged merge(const Slot& a, const Slot& b, bool carry) {
+  using K = Slot::Kind;
+  if (a.kind == K::conflict) return conflict(a.why);
+  if (b.kind == K::conflict) return conflict(b.why);
+  if (a.kind == K::absent && b.kind == K::absent) return {};
+  if (a.kind == K::absent) return merge(b, b, true);
+  if (b.kind == K::absent) return merge(a, a, true);
+  if (a.kind == K::element || a.kind == K::update || b.kind == K::element || b.kind == K::update) {
+    if (!same(a, b)) return conflict("an atomic update depends on the path taken");
+    Merged m;
+    m.shape = a;
+    return m;
+  }
+  const bool open = a.kind == K::entry || b.kind == K::entry || a.maybe_entry || b.maybe_entry;
+  if (has_value(a) && has_value(b)) {
+    Merged m = merge_values(a.traced, b.traced, carry);
+    if (m.shape.kind == K::conflict) return m;
+    if (!carry && same(a, b)) {
+      m.shape = a;
+    } else {
+      m.bound = a.traced.bound || b.traced.bound;
+    }
+    const bool unbinds = (a.traced.bound && !a.maybe_entry) || (b.traced.bound && !b.maybe_entry);
+    m.needs_entry = open && unbinds;
+    m.shape.maybe_entry = open;
+    return m;
+  }
+  const bool deletes = (a.kind == K::value && !a.maybe_entry && !has_value(a)) ||
+                       (b.kind == K::value && !b.maybe_entry && !has_value(b));
+  if (!has_value(a) && !has_value(b)) {
+    Merged m;
+    m.shape = a;
+    m.needs_entry = a.kind != b.kind;
+    return m;
+  }
+  const Slot& some = has_value(a) ? a : b;
+  Merged m = merge_values(some.traced, some.traced, true);
+  if (m.shape.kind == K::conflict) return m;
+  m.bound = true;
+  m.shape.maybe_entry = open;
+  m.needs_entry = open && (deletes || (some.traced.bound && !some.maybe_entry));
+  return m;
+}
+
+bool same_shape(const Merged& a, const Merged& b) {
+  const Traced &s = a.shape.traced, &t = b.shape.traced;
+  if (a.shape.kind != b.shape.kind || a.shape.maybe_entry != b.shape.maybe_entry) return false;
+  if (a.value != b.value || a.tag != b.tag || a.bound != b.bound || a.items.size() != b.items.size()) return false;
+  if (a.shape.kind != Slot::Kind::value) return true;
+  if (s.kind != t.kind) return false;
+  if (a.value ? !(a.join.type == b.join.type && a.join.types == b.join.types) : (a.items.empty() && !same(s, t))) {
+    return false;
+  }
+  for (size_t i = 0; i < a.items.size(); ++i) {
+    if (!same_shape(a.items[i], b.items[i])) return false;
+  }
+  return true;
+}
+
+Slot placeholder(const Merged& m) {
+  static ir::Value none;
+  Slot s = m.shape;
+  if (m.value) s.traced.value = &none;
+  if (m.tag) s.traced.tag = &none;
+  if (m.bound) s.traced.bound = &none;
+  if (!m.items.empty()) s.traced.items.clear();
+  for (const Merged& item : m.items) s.traced.items.push_back(placeholder(item).traced);
+  return s;
+}
+
+void append_types(const Merged& m, std::vector<ir::Type>& types) {
+  if (m.value) types.push_back(ir::scalar(dtype_of(m.join.type)));
+  if (m.tag) types.push_back(ir::scalar(ir::DType::i64_));
+  if (m.bound) types.push_back(ir::scalar(ir::DType::bool_));
+  for (const Merged& item : m.items) append_types(item, types);
+}
+
+void append_words(Context& context, const Merged& m, const Slot& from, std::vector<ir::Value*>& words) {
+  ir::Builder& b = context.builder();
+  const bool given = has_value(from);
+  if (m.value) {
+    ir::Value *value = nullptr, *tag = nullptr;
+    if (given && from.traced.tag && from.traced.types == m.join.types) {
+      value = from.traced.value;
+      tag = from.traced.tag;
+    } else if (given && from.traced.kind == Kind::scalar) {
+      std::tie(value, tag) = convert(context, from.traced, m.join);
+    }
+    words.push_back(value ? value : b.constant(dtype_of(m.join.type), 0));
+    if (m.tag) words.push_back(tag ? tag : b.i64(0));
+  }
+  if (m.bound) {
+    words.push_back(given && from.traced.bound ? from.traced.bound : b.boolean(given));
+  }
+  for (size_t i = 0; i < m.items.size(); ++i) {
+    Slot item;
+    if (given && i < from.traced.items.size()) item = Slot::of(from.traced.items[i]);
+    append_words(context, m.items[i], item, words);
+  }
+}
+
+Slot rebuild(Context& context, const Merged& m, std::span<ir::Value* const>& words) {
+  const auto take = [&] {
+    ir::Value* v = words.front();
+    words = words.subspan(1);
+    return v;
+  };
+  Slot s = m.shape;
+  if (m.value) s.traced.value = take();
+  if (m.tag) s.traced.tag = take();
+  if (m.bound) s.traced.bound = take();
+  if (!m.items.empty()) s.traced.items.clear();
+  for (const Merged& item : m.items) s.traced.items.push_back(rebuild(context, item, words).traced);
+  // A constant that both paths brought: its op may stand in one of them only.
+  if (s.kind == Slot::Kind::value && !m.value && s.traced.kind == Kind::scalar && s.traced.object) {
+    const int input = s.traced.input;
+    ir::Value* bound = s.traced.bound;
+    s.traced = constant(context, s.traced.object.get());
+    s.traced.input = input;
+    s.traced.bound = bound;
+  }
+  return s;
+}
+
+}  // namespace appy::trace

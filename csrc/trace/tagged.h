@@ -1,0 +1,47 @@
+// Operations on scalars whose Python type depends on the path: each alternative is computed (pure ops are total), its
+// checks hold only where it is the one, and the results are joined.
+#pragma once
+
+#include "trace/emit.h"
+
+namespace appy::trace {
+
+/// A context whose checks matter only where `when` holds.
+class Guarded : public Context {
+ public:
+  Guarded(Context& base, ir::Value* when) : base_(base), when_(when) {}
+  ir::Builder& builder() override { return base_.builder(); }
+  void check(ir::Check check, ir::Value* ok, std::span<ir::Value* const> info) override {
+    Emit e(base_);
+    base_.check(std::move(check), e.either(ok, e.negate(when_)), info);
+  }
+  int line() const override { return base_.line(); }
+  bool exact() const override { return base_.exact(); }
+  void mark_written(const Traced& array) override { base_.mark_written(array); }
+
+ private:
+  Context& base_;
+  ir::Value* when_;
+};
+
+/// The value as the alternative `i` of its tag has it.
+Traced alternative(Context&, const Traced&, size_t i);
+
+/// results[i] where when[i] holds (exactly one does): a scalar, or a tuple of scalars.
+Traced merge(Context&, std::span<ir::Value* const> when, std::span<const Traced> results);
+
+/// f(context, t) for every alternative of a tagged scalar.
+template <class F>
+Traced per_alternative(Context& context, const Traced& t, F&& f) {
+  Emit e(context);
+  std::vector<ir::Value*> when;
+  std::vector<Traced> results;
+  for (size_t i = 0; i < t.types.size(); i++) {
+    when.push_back(e.eq(t.tag, e.i64(static_cast<int64_t>(i))));
+    Guarded guarded(context, when.back());
+    results.push_back(f(static_cast<Context&>(guarded), alternative(guarded, t, i)));
+  }
+  return merge(context, when, results);
+}
+
+}  // namespace appy::trace

@@ -1,0 +1,34 @@
+// Bytecode and live values -> graph. Entry point of the tracer.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ir/ir.h"
+#include "pragma/pragma.h"
+#include "runtime/signature.h"
+
+namespace appy::trace {
+
+/// The statement to compile: the byte offsets [begin, end) of its instructions in the original code object. For a `for`
+/// loop `begin` is the first instruction that evaluates its iterable; `end` the first one after the loop (and after its
+/// `else`). Pragmas inside the range are found by position.
+struct Region {
+  PyCodeObject* code = nullptr;
+  int begin = 0;
+  int end = 0;
+  std::span<const pragma::Placed> pragmas;
+  bool exact = false;
+  bool may_alias = false;   // trace the sequential version for arrays that overlap
+};
+
+struct Result {
+  std::unique_ptr<ir::Graph> graph;
+  runtime::Signature signature;
+};
+
+/// Throws Abort where the region cannot be compiled. Leaves no Python exception set. The GIL is held.
+Result trace(const Region&, const runtime::Scope&);
+
+}  // namespace appy::trace

@@ -1,0 +1,52 @@
+// A traced value: what Python has on its stack or in a local, as far as the tracer knows it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/ir.h"
+#include "runtime/signature.h"
+#include "support/ref.h"
+
+namespace appy::trace {
+
+enum class Kind : uint8_t {
+  unbound,
+  scalar,  // `type` and `value`; the Python type may depend on the path (`tag`)
+  array,   // `value` is a view; `writeable`
+  tuple,   // `items`
+  range,   // `items`: start, stop, step as py_int scalars
+  object,  // `object` itself is known: function, module, type, None, str, slice of constants, dtype, ...
+  method,  // `items[0]` is self, `name` the attribute: x.sum, i.bit_length
+  null,    // the NULL that CPython pushes for calls
+  zero_d,  // `type` (a NumPy scalar's) and `value`: a 0-d array that is no variable, as np.where returns for scalars
+};
+
+struct Traced {
+  Kind kind = Kind::unbound;
+  runtime::PyScalarType type;  // scalar
+  ir::Value* value = nullptr;  // scalar, array
+  /// scalar: an i64 index into `types` where the Python type depends on the path; null: it is `type`. `type` then is a
+  /// type whose numeric values hold every alternative exactly.
+  ir::Value* tag = nullptr;
+  std::vector<runtime::PyScalarType> types;
+  /// scalar: an i1 that is false where the variable is unbound on some path; null: bound.
+  ir::Value* bound = nullptr;
+  std::vector<Traced> items;
+  Ref object;             // object; scalar that is a compile-time constant: the Python object itself
+  std::string name;       // method
+  int input = -1;         // the signature input it came from, where it is one unchanged
+  bool writeable = true;  // array
+
+  bool is_scalar() const { return kind == Kind::scalar; }
+  bool is_py_int() const { return is_scalar() && !tag && type.kind == runtime::ScalarKind::py_int; }
+  bool is_py_float() const { return is_scalar() && !tag && type.kind == runtime::ScalarKind::py_float; }
+  bool is_py_bool() const { return is_scalar() && !tag && type.kind == runtime::ScalarKind::py_bool; }
+  bool is_np() const { return is_scalar() && !tag && type.kind == runtime::ScalarKind::np_scalar; }
+};
+
+Traced scalar(runtime::ScalarKind, ir::Value*);  // dtype from the value's type
+Traced np_scalar(ir::Value*);
+Traced object(PyObject* borrowed);
+
+}  // namespace appy::trace

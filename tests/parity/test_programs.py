@@ -1,0 +1,32 @@
+"""Every program of programs.py, compiled under strict=True, equals plain Python."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import programs
+import pytest
+from compare import assert_same
+
+import appy
+
+CASES = [(p, d) for p in programs.PROGRAMS.values() for d in p.dtypes]
+
+
+@pytest.mark.parametrize(("program", "dtype"), CASES, ids=[f"{p.name}-{d}" for p, d in CASES])
+def test_compiled_equals_python(program, dtype):
+    plain_args = program.make(dtype, np.random.default_rng(7))
+    fast_args = program.make(dtype, np.random.default_rng(7))
+    with np.errstate(all="ignore"):
+        want = program.function(*plain_args)
+    compiled = appy.jit(strict=True)(copy.copy(program.function))
+    got = compiled(*fast_args)
+    assert_same(got, want, ulps=program.ulps, scale=program.scale)
+    assert_same(list(fast_args), list(plain_args), ulps=program.ulps, scale=program.scale, where="arguments")
+    stats = compiled.stats()
+    assert stats["runs"] > 0 and stats["declined"] == 0, stats
+
+
+def test_enough_programs():
+    assert len(programs.PROGRAMS) >= 45

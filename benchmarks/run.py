@@ -55,14 +55,21 @@ class Worker:
         self.process.wait()
 
 
-def agree(got, want):
-    """Results equal up to reassociation."""
+# Share of elements that may differ: at the edge of the set one rounding decides when a point escapes.
+CHAOTIC = {"mandelbrot": 0.001}
+
+
+def agree(name, got, want):
+    """Results equal up to reassociation and fused multiply-add."""
     got_result, got_arrays, _ = got
     want_result, want_arrays, _ = want
     if want_result is not None:
         np.testing.assert_allclose(got_result, want_result, rtol=1e-9)
     for g, w in zip(got_arrays, want_arrays):
-        np.testing.assert_allclose(g, w, rtol=1e-9, atol=1e-9)
+        if name in CHAOTIC:
+            assert np.mean(~np.isclose(g, w, rtol=1e-9, atol=1e-9)) <= CHAOTIC[name], name
+        else:
+            np.testing.assert_allclose(g, w, rtol=1e-9, atol=1e-9)
 
 
 def interval(ratios, rng):
@@ -76,7 +83,7 @@ def measure(workers, name, rounds, rng):
     present = [side for side in SIDES if prepared.get(side) is not None]
     for side in present:
         if side != "appy":
-            agree(prepared[side], prepared["appy"])
+            agree(name, prepared[side], prepared["appy"])
     once = workers["appy"].ask("time", 1)
     calls = max(1, min(2000, round(0.02 / once)))
     times = {side: [] for side in present}

@@ -11,7 +11,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
+SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"}
 
 
 def needs(wheel: str) -> None:

@@ -29,7 +29,9 @@ void add(Stride& to, const ir::Type& view, int dim, int64_t coef) {
   }
 }
 
-bool is_scale(const Stride& s) { return s.constant() && (s.known == 1 || s.known == 2 || s.known == 4 || s.known == 8); }
+bool is_scale(const Stride& s) {
+  return s.constant() && (s.known == 1 || s.known == 2 || s.known == 4 || s.known == 8);
+}
 uint32_t shift_of(int64_t scale) { return scale == 8 ? 3 : scale == 4 ? 2 : scale == 2 ? 1 : 0; }
 bool fits(int64_t v) { return v == static_cast<int32_t>(v); }
 

@@ -77,9 +77,7 @@ Isa detect() {
   return found;
 }
 
-std::string_view name_of(Isa isa) {
-  return isa == Isa::avx512 ? "AVX-512" : isa == Isa::avx2 ? "AVX2" : "none";
-}
+std::string_view name_of(Isa isa) { return isa == Isa::avx512 ? "AVX-512" : isa == Isa::avx2 ? "AVX2" : "none"; }
 
 std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, const Options& options) {
   const Isa isa = options.isa == Isa::none ? detect() : options.isa;

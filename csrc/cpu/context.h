@@ -9,13 +9,15 @@
 
 namespace appy::cpu {
 
+struct Team;
+
 /// One per thread that runs generated code. Machine code uses the offsets of these fields.
 struct Context {
   const volatile int* flag = nullptr;  // polled; non-zero calls `poll_slow`
   runtime::Failure failure;            // written before generated code returns Status::failed
   int64_t threads = 1;
-  void* team = nullptr;        // the Team whose range this thread runs a part of, or null
-  int64_t iteration_base = 0;  // first trip of the chunk being run, for Failure::iteration
+  Team* team = nullptr;  // the parallel loop that this thread runs a part of, or null
+  int64_t chunk = 0;     // of that loop
 };
 
 using RegionEntry = int64_t (*)(Context*, const ir::Word* args, ir::Word* results);
@@ -23,29 +25,28 @@ using RegionEntry = int64_t (*)(Context*, const ir::Word* args, ir::Word* result
 /// The flag was set: returns 0 to go on, else the status to leave with.
 int64_t poll_slow(Context*);
 
-/// What an outlined body sees of the function that holds its loop: words put there by that function.
+/// What an outlined body gets from the function that runs its loop: the words below, then captured values, then the
+/// initial values of what the loop reduces.
 using Closure = ir::Word;
+enum ClosureWord : int { kArgs, kLower, kStep, kPartials, kFirstCaptured };
 
-/// Runs trips [begin, end); `slot` numbers the chunk in iteration order and selects its partial results.
-using BodyEntry = int64_t (*)(Context*, Closure*, int64_t begin, int64_t end, int64_t slot);
+/// Runs trips [begin, end); `chunk` counts the chunks in iteration order and selects the row of partial results.
+using BodyEntry = int64_t (*)(Context*, Closure*, int64_t begin, int64_t end, int64_t chunk);
 
 /// A `for parallel` as generated code describes it.
 struct ParallelLoop {
   BodyEntry body;
   Closure* closure;
   int64_t trips;
-  int64_t cost;      // estimated nanoseconds x 16 of one iteration
-  int64_t chunk;     // 0: automatic
-  int64_t threads;   // num_threads, 0: default
-  int64_t dynamic;   // schedule
-  int64_t align;     // chunks are multiples of it where possible
-  ir::Word* partials;  // room for kMaxSlots rows of `row_words`, or null where nothing is reduced
-  int64_t row_words;
-  int64_t slots;     // out: rows in use
+  int64_t cost;        // of one iteration, estimated, in 1/16 ns
+  int64_t chunk;       // schedule's or block's, 0: automatic
+  int64_t threads;     // num_threads, 0: default
+  int64_t dynamic;     // schedule
+  int64_t align;       // chunk bounds are multiples of it where possible
+  int64_t row_words;   // of partial results; 0: nothing is reduced
+  ir::Word* partials;  // out: row_words words for each chunk
+  int64_t chunks;      // out
 };
-
-/// Chunks of one loop that has reductions; more would only lengthen the combining loop.
-inline constexpr int64_t kMaxSlots = 256;
 
 /// Splits the range over the pool's threads. Returns a Status; the failure of the first failing iteration is in the
 /// context.

@@ -45,8 +45,10 @@ Function::Bounds Function::bounds(const ir::Op& loop) {
   if (b.step_known && is_const(lower) && is_const(upper)) {
     const int64_t lo = const_int(lower), hi = const_int(upper);
     uint64_t trips = 0;
-    if (b.step > 0 && lo < hi) trips = (static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo) - 1) / static_cast<uint64_t>(b.step) + 1;
-    if (b.step < 0 && lo > hi) trips = (static_cast<uint64_t>(lo) - static_cast<uint64_t>(hi) - 1) / (0 - static_cast<uint64_t>(b.step)) + 1;
+    if (b.step > 0 && lo < hi)
+      trips = (static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo) - 1) / static_cast<uint64_t>(b.step) + 1;
+    if (b.step < 0 && lo > hi)
+      trips = (static_cast<uint64_t>(lo) - static_cast<uint64_t>(hi) - 1) / (0 - static_cast<uint64_t>(b.step)) + 1;
     load_imm(b.trips, static_cast<int64_t>(trips));
     load_imm(b.end, static_cast<int64_t>(static_cast<uint64_t>(lo) + trips * static_cast<uint64_t>(b.step)));
     b.known_trips = static_cast<int64_t>(trips);

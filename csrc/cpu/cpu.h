@@ -16,9 +16,9 @@ Isa detect();
 std::string_view name_of(Isa);
 
 struct Options {
-  Isa isa = Isa::none;       // none: detect()
+  Isa isa = Isa::none;  // none: detect()
   bool keep_listing = false;
-  std::string_view name;     // for the perf map
+  std::string_view name;  // for the perf map
 };
 
 /// Throws Abort for what this backend cannot do.

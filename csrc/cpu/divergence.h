@@ -28,11 +28,11 @@ class Divergence {
   bool has_inner_loop = false;
   bool has_check = false;
   bool check_after_store = false;
-  bool own_break = false;        // a break out of the simd loop itself
-  bool unsupported_loop = false; // an inner for whose per-lane trip count needs a division
-  int ops = 0;                   // varying ops
-  int widest = 0;                // bytes of the widest varying element type
-  bool value_of_linear = false;  // the iteration variable is needed as a vector
+  bool own_break = false;         // a break out of the simd loop itself
+  bool unsupported_loop = false;  // an inner for whose per-lane trip count needs a division
+  int ops = 0;                    // varying ops
+  int widest = 0;                 // bytes of the widest varying element type
+  bool value_of_linear = false;   // the iteration variable is needed as a vector
 
  private:
   bool update(const ir::Block&, bool condition_varies, const ir::Op* loop);

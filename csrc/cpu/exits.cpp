@@ -2,8 +2,8 @@
 #include "cpu/function.h"
 #include "support/check.h"
 
-// Bits of a float go to a general register by vpextrq, never by vmovq: where asmjit has spilled the source it would encode
-// `vmovq r64, m64`, which does not exist and comes out as a load of the vector register of that number.
+// Bits of a float go to a general register by vpextrq, never by vmovq: where asmjit has spilled the source it would
+// encode `vmovq r64, m64`, which does not exist and comes out as a load of the vector register of that number.
 namespace appy::cpu {
 
 using ir::DType;
@@ -16,9 +16,9 @@ constexpr int32_t kFailure = offsetof(Context, failure);
 
 void Function::record_failure(const ir::Op& check, bool has_state) {
   const x86::Gp ctx = context_;
-  cc_.mov(x86::dword_ptr(ctx, kFailure + static_cast<int32_t>(offsetof(runtime::Failure, check))),
-          m_.ordinal(check));
-  cc_.mov(x86::byte_ptr(ctx, kFailure + static_cast<int32_t>(offsetof(runtime::Failure, has_state))), has_state ? 1 : 0);
+  cc_.mov(x86::dword_ptr(ctx, kFailure + static_cast<int32_t>(offsetof(runtime::Failure, check))), m_.ordinal(check));
+  cc_.mov(x86::byte_ptr(ctx, kFailure + static_cast<int32_t>(offsetof(runtime::Failure, has_state))),
+          has_state ? 1 : 0);
 }
 
 void Function::store_info(int index, x86::Gp value) {

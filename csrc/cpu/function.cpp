@@ -2,18 +2,13 @@
 
 #include "support/check.h"
 
-
 namespace appy::cpu {
 
 using ir::DType;
 using ir::Opcode;
 
 Function::Function(Module& m)
-    : m_(m),
-      cc_(m.cc),
-      regs_(m.graph.value_count()),
-      depths_(m.graph.value_count()),
-      targets_(m.graph.value_count()) {
+    : m_(m), cc_(m.cc), regs_(m.graph.value_count()), depths_(m.graph.value_count()), targets_(m.graph.value_count()) {
   levels_.reserve(64);
 }
 

@@ -32,14 +32,14 @@ struct Level {
   asmjit::BaseNode* preheader = nullptr;  // code computed once per entry goes after this node
   x86::Gp iv;
   bool step_known = false;
-  int64_t step = 0;   // of the iv from one machine iteration to the next
-  x86::Gp step_reg;   // where it is not known
+  int64_t step = 0;  // of the iv from one machine iteration to the next
+  x86::Gp step_reg;  // where it is not known
   struct Advance {
     x86::Gp pointer, by;
     int64_t imm;
   };
-  std::vector<Advance> advances;                          // running pointers
-  std::map<std::vector<int64_t>, x86::Gp> pointers;       // partial addresses by form and prefix
+  std::vector<Advance> advances;                      // running pointers
+  std::map<std::vector<int64_t>, x86::Gp> pointers;   // partial addresses by form and prefix
   std::unordered_map<uint32_t, x86::Reg> broadcasts;  // by value id
 };
 

@@ -54,8 +54,8 @@ const void* unary(Opcode code, bool wide) {
     return wide ? reinterpret_cast<const void*>(d) : reinterpret_cast<const void*>(f);
   };
   switch (code) {
-#define X(name, function)    \
-  case Opcode::name##_:      \
+#define X(name, function) \
+  case Opcode::name##_:   \
     return pick(&::function, &::function##f);
     X(cbrt, cbrt)
     X(exp, exp)

@@ -26,10 +26,10 @@ struct Module {
   const ir::Graph& graph;
   const Isa isa;
   x86::Compiler& cc;
-  std::vector<uint32_t> uses;          // number of operand slots, by value id
-  std::vector<const ir::Op*> user;     // one user, by value id
-  std::vector<int> param_word;         // first argument word of a parameter, by value id; -1 for others
-  std::vector<Outlined> outlined;      // still to be emitted
+  std::vector<uint32_t> uses;       // number of operand slots, by value id
+  std::vector<const ir::Op*> user;  // one user, by value id
+  std::vector<int> param_word;      // first argument word of a parameter, by value id; -1 for others
+  std::vector<Outlined> outlined;   // still to be emitted
   std::vector<std::string> summary;
 
   bool avx512() const { return isa == Isa::avx512; }

@@ -1,8 +1,255 @@
+// `for parallel`: the loop's body becomes a function over a chunk of the iterations, which the team runs.
+#include <algorithm>
+#include <unordered_set>
+
 #include "cpu/function.h"
-#include "runtime/poll.h"
+#include "cpu/reductions.h"
+#include "cpu/vector_loop.h"
+
 namespace appy::cpu {
-bool Function::can_outline(const ir::Op&) const { return false; }
-void Function::parallel_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg>) {}
-void Function::emit_outlined(const Outlined&) {}
-int64_t poll_slow(Context*) { return runtime::poll() ? static_cast<int64_t>(runtime::Status::interrupted) : 0; }
+
+using ir::Combiner;
+using ir::DType;
+using ir::Opcode;
+
+namespace {
+
+constexpr int kRowAlign = 8;  // words of a cache line
+
+std::vector<DType> types_of(const ir::Op& loop) {
+  std::vector<DType> types;
+  for (const ir::Value* v : loop.results) types.push_back(v->type.dtype);
+  return types;
 }
+
+/// Estimated time of one run of a block in 1/16 ns.
+int64_t cost_of(const ir::Block& block, int64_t lanes) {
+  int64_t cost = 0;
+  for (const ir::Op* op = block.first; op; op = op->next) {
+    switch (op->code) {
+      case Opcode::const_:
+        break;
+      case Opcode::for_:
+      case Opcode::while_: {
+        int64_t trips = 32;
+        if (op->code == Opcode::for_) {
+          const ir::Value *lo = op->operands[0], *hi = op->operands[1];
+          if (lo->op && hi->op && lo->op->code == Opcode::const_ && hi->op->code == Opcode::const_) {
+            trips = std::clamp<int64_t>(static_cast<int64_t>(hi->op->imm - lo->op->imm), 0, 1 << 20);
+          }
+        }
+        cost += trips * cost_of(*op->blocks[0], op->loop && op->loop->simd ? 4 : lanes) + 16;
+        break;
+      }
+      case Opcode::if_:
+        cost += std::max(cost_of(*op->blocks[0], lanes), cost_of(*op->blocks[1], lanes)) + 8;
+        break;
+      default: {
+        const bool heavy = (op->code >= Opcode::cbrt_ && op->code <= Opcode::lgamma_) || op->code == Opcode::pow_ ||
+                           op->code == Opcode::atan2_ || op->code == Opcode::div_ || op->code == Opcode::sqrt_ ||
+                           op->code == Opcode::floordiv_ || op->code == Opcode::mod_;
+        cost += (heavy ? 120 : 8) / lanes + 1;
+      }
+    }
+  }
+  return cost;
+}
+
+/// Do iterations differ in length by what can be seen?
+bool irregular(const ir::Op& loop) {
+  bool found = false;
+  const ir::Block& body = *loop.blocks[0];
+  ir::walk(*loop.blocks[0], [&](ir::Op& op) {
+    found |= op.code == Opcode::while_;
+    if (op.code == Opcode::for_) {
+      found |= !ir::defined_outside(*op.operands[0], body) && op.operands[0]->op == nullptr;
+      found |= !ir::defined_outside(*op.operands[1], body) &&
+               !(op.operands[1]->op && op.operands[1]->op->code == Opcode::const_);
+    }
+  });
+  return found;
+}
+
+}  // namespace
+
+bool Function::can_outline(const ir::Op& loop) const {
+  if (!can_reorder(loop)) return false;
+  for (size_t i = 0; i < loop.results.size(); ++i) {
+    const Combiner c = loop.loop->carried[i].combiner;
+    if (m_.graph.exact && ir::is_real(loop.results[i]->type.dtype) && (c == Combiner::sum_ || c == Combiner::prod_)) {
+      return false;
+    }
+  }
+  bool own_break = false;
+  ir::walk(*loop.blocks[0],
+           [&](ir::Op& op) { own_break |= op.code == Opcode::break_ && ir::enclosing_loop(*op.parent) == &loop; });
+  return !own_break;
+}
+
+void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span<const x86::Reg> carried) {
+  const ir::Block& body = *loop.blocks[0];
+  Outlined outlined;
+  outlined.loop = &loop;
+  std::unordered_set<const ir::Value*> seen;
+  ir::walk(*loop.blocks[0], [&](ir::Op& op) {
+    for (const ir::Value* v : op.operands) {
+      if (is_const(v) || m_.param_word[v->id] >= 0 || !ir::defined_outside(*v, body)) continue;
+      if (seen.insert(v).second) outlined.captured.push_back(v);
+    }
+  });
+  cc_.newFuncNode(&outlined.node, asmjit::FuncSignatureT<int64_t, void*, void*, int64_t, int64_t, int64_t>());
+  const size_t words = kFirstCaptured + outlined.captured.size() + carried.size();
+  x86::Mem closure = cc_.newStack(static_cast<uint32_t>(8 * words), 8);
+  x86::Mem loop_data = cc_.newStack(sizeof(ParallelLoop), 8);
+  asmjit::Label done = cc_.newLabel();
+  cc_.test(bounds.trips, bounds.trips);
+  cc_.jz(done);
+  auto put = [&](x86::Mem base, size_t offset, x86::Gp word) {
+    base.addOffset(static_cast<int64_t>(offset));
+    base.setSize(8);
+    cc_.mov(base, word);
+  };
+  auto put_value = [&](size_t index, DType t, x86::Reg r) {
+    x86::Gp word = cc_.newGpq();
+    if (t == DType::f64_) {
+      cc_.vmovq(word, r.as<x86::Xmm>());
+    } else if (t == DType::f32_) {
+      cc_.vmovd(word.r32(), r.as<x86::Xmm>());
+    } else {
+      cc_.mov(word, r.as<x86::Gp>());
+    }
+    put(closure, 8 * index, word);
+  };
+  put(closure, 8 * kArgs, args_);
+  put(closure, 8 * kLower, bounds.lower);
+  if (!bounds.step_known) put(closure, 8 * kStep, bounds.step_reg);
+  size_t at = kFirstCaptured;
+  for (const ir::Value* v : outlined.captured) put_value(at++, v->type.dtype, reg(v));
+  for (size_t i = 0; i < carried.size(); ++i) put_value(at++, loop.results[i]->type.dtype, carried[i]);
+  x86::Gp address = cc_.newGpq();
+  cc_.lea(address, x86::ptr(outlined.node->label()));
+  put(loop_data, offsetof(ParallelLoop, body), address);
+  x86::Gp pointer = cc_.newGpq();
+  cc_.lea(pointer, closure);
+  put(loop_data, offsetof(ParallelLoop, closure), pointer);
+  put(loop_data, offsetof(ParallelLoop, trips), bounds.trips);
+  const ir::Loop& l = *loop.loop;
+  const int64_t row = (static_cast<int64_t>(carried.size()) + kRowAlign - 1) / kRowAlign * kRowAlign;
+  const bool dynamic =
+      l.schedule == ir::Schedule::dynamic || (l.schedule == ir::Schedule::automatic && irregular(loop));
+  const std::pair<size_t, int64_t> fields[] = {{offsetof(ParallelLoop, cost), cost_of(body, l.simd ? 4 : 1)},
+                                               {offsetof(ParallelLoop, chunk), l.chunk},
+                                               {offsetof(ParallelLoop, threads), l.threads},
+                                               {offsetof(ParallelLoop, dynamic), dynamic},
+                                               {offsetof(ParallelLoop, align), l.simd ? 64 : 1},
+                                               {offsetof(ParallelLoop, row_words), row}};
+  for (auto [offset, value] : fields) {
+    x86::Gp word = cc_.newGpq();
+    load_imm(word, value);
+    put(loop_data, offset, word);
+  }
+  x86::Gp data = cc_.newGpq(), status = cc_.newGpq();
+  cc_.lea(data, loop_data);
+  const x86::Reg arguments[] = {context_, data};
+  call(reinterpret_cast<const void*>(&run_parallel), status, arguments);
+  cc_.test(status, status);
+  cc_.jnz(cold([this, status] { cc_.ret(status); }));
+  if (!carried.empty()) {
+    x86::Gp partials = cc_.newGpq(), chunks = cc_.newGpq();
+    auto field = [&](size_t offset) {
+      x86::Mem m = loop_data;
+      m.addOffset(static_cast<int64_t>(offset));
+      m.setSize(8);
+      return m;
+    };
+    cc_.mov(partials, field(offsetof(ParallelLoop, partials)));
+    cc_.mov(chunks, field(offsetof(ParallelLoop, chunks)));
+    asmjit::Label again = cc_.newLabel();
+    const std::vector<DType> types = types_of(loop);
+    std::vector<x86::Reg> partial;
+    for (DType t : types) partial.push_back(new_reg(t));
+    cc_.bind(again);
+    for (size_t i = 0; i < types.size(); ++i)
+      load_scalar(types[i], partial[i], x86::ptr(partials, static_cast<int32_t>(8 * i)));
+    combine(l, types, carried, partial);
+    cc_.add(partials, static_cast<int32_t>(8 * row));
+    cc_.dec(chunks);
+    cc_.jnz(again);
+  }
+  cc_.bind(done);
+  m_.summary.push_back(m_.where(loop) + ": threads, " + (dynamic ? "dynamic" : "static") + " schedule");
+  m_.outlined.push_back(std::move(outlined));
+}
+
+void Function::emit_outlined(const Outlined& outlined) {
+  begin(outlined.node);
+  root_ = outlined.loop;
+  const ir::Op& loop = *root_;
+  x86::Gp closure = cc_.newGpq("closure"), first = cc_.newGpq("begin"), last = cc_.newGpq("end"),
+          chunk = cc_.newGpq("chunk");
+  outlined.node->setArg(0, context_);
+  outlined.node->setArg(1, closure);
+  outlined.node->setArg(2, first);
+  outlined.node->setArg(3, last);
+  outlined.node->setArg(4, chunk);
+  auto word = [&](size_t i) { return x86::qword_ptr(closure, static_cast<int32_t>(8 * i)); };
+  auto load = [&](DType t, x86::Reg to, size_t i) {
+    if (ir::is_real(t)) {
+      load_scalar(t, to, word(i));
+    } else {
+      cc_.mov(to.as<x86::Gp>(), word(i));
+    }
+  };
+  cc_.mov(args_, word(kArgs));
+  levels_.push_back({});
+  levels_[0].preheader = cc_.cursor();
+  size_t at = kFirstCaptured;
+  for (const ir::Value* v : outlined.captured) {
+    x86::Reg r = new_reg(v->type.dtype);
+    load(v->type.dtype, r, at++);
+    bind(v, r);
+  }
+  std::vector<x86::Reg> carried;
+  for (size_t i = 0; i < loop.results.size(); ++i) {
+    const DType t = loop.results[i]->type.dtype;
+    x86::Reg init = new_reg(t), r = new_reg(t);
+    load(t, init, at++);
+    identity(loop.loop->carried[i].combiner, t, r, init);
+    carried.push_back(r);
+  }
+  Bounds b;
+  b.step_known = is_const(loop.operands[2]);
+  if (b.step_known) {
+    b.step = const_int(loop.operands[2]);
+  } else {
+    b.step_reg = cc_.newGpq();
+    cc_.mov(b.step_reg, word(kStep));
+  }
+  b.lower = cc_.newGpq();
+  b.end = cc_.newGpq();
+  b.trips = cc_.newGpq();
+  times_step(b.lower, first, b);
+  cc_.add(b.lower, word(kLower));
+  times_step(b.end, last, b);
+  cc_.add(b.end, word(kLower));
+  cc_.mov(b.trips, last);
+  cc_.sub(b.trips, first);
+  if (loop.loop->simd && VectorLoop::supports(*this, loop)) {
+    simd_loop(loop, b, carried);
+  } else {
+    sequential_loop(loop, b, carried);
+  }
+  if (!carried.empty()) {
+    x86::Gp row = cc_.newGpq();
+    const int64_t words = (static_cast<int64_t>(carried.size()) + kRowAlign - 1) / kRowAlign * kRowAlign;
+    cc_.imul(row, chunk, static_cast<int32_t>(8 * words));
+    cc_.add(row, word(kPartials));
+    for (size_t i = 0; i < carried.size(); ++i) {
+      store_scalar(loop.results[i]->type.dtype, x86::ptr(row, static_cast<int32_t>(8 * i)), carried[i]);
+    }
+  }
+  leave(runtime::Status::done);
+  finish();
+}
+
+}  // namespace appy::cpu

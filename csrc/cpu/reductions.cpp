@@ -1,10 +1,11 @@
 // Partial results of loops that run in lanes or on workers: where they start and how two of them combine.
+#include "cpu/reductions.h"
+
 #include <algorithm>
 #include <bit>
 #include <limits>
 
 #include "cpu/function.h"
-#include "cpu/reductions.h"
 #include "support/check.h"
 
 namespace appy::cpu {
@@ -119,7 +120,8 @@ void Function::combine(const ir::Loop& loop, std::span<const DType> types, std::
     if (ir::is_real(types[tie])) {
       const bool wide = types[tie] == DType::f64_;
       const bool first = loop.carried[i].combiner == Combiner::follow_first_;
-      cc_.emit(wide ? x86::Inst::kIdVucomisd : x86::Inst::kIdVucomiss, first ? a[tie] : b[tie], first ? b[tie] : a[tie]);
+      cc_.emit(wide ? x86::Inst::kIdVucomisd : x86::Inst::kIdVucomiss, first ? a[tie] : b[tie],
+               first ? b[tie] : a[tie]);
       cc_.jbe(no);
     } else {
       cc_.cmp(b[tie].as<x86::Gp>(), a[tie].as<x86::Gp>());

@@ -336,12 +336,11 @@ void Function::emit_bool(const ir::Op& op, x86::Gp to) {
     case Opcode::maximum_: {
       x86::Gp a = gp(op.operands[0]), b = gp(op.operands[1]);
       // min/max of 0 and 1 are and/or; sum and product of bools are or/and.
-      const Opcode code = op.code == Opcode::sub_ ? Opcode::xor_
-                          : op.code == Opcode::add_ || op.code == Opcode::pymax_ || op.code == Opcode::maximum_
-                              ? Opcode::or_
-                          : op.code == Opcode::mul_ || op.code == Opcode::pymin_ || op.code == Opcode::minimum_
-                              ? Opcode::and_
-                              : op.code;
+      const Opcode code =
+          op.code == Opcode::sub_                                                               ? Opcode::xor_
+          : op.code == Opcode::add_ || op.code == Opcode::pymax_ || op.code == Opcode::maximum_ ? Opcode::or_
+          : op.code == Opcode::mul_ || op.code == Opcode::pymin_ || op.code == Opcode::minimum_ ? Opcode::and_
+                                                                                                : op.code;
       return int_binary(code, DType::bool_, to, a, b);
     }
     case Opcode::not_: {

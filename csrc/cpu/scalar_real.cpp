@@ -140,8 +140,8 @@ void Function::emit_real(const ir::Op& op, x86::Xmm to) {
   };
   auto round = [&](int mode) {
     x86::Xmm a = xmm(op.operands[0]);
-    const uint32_t id = avx512() ? (wide ? Id::kIdVrndscalesd : Id::kIdVrndscaless)
-                                 : (wide ? Id::kIdVroundsd : Id::kIdVroundss);
+    const uint32_t id =
+        avx512() ? (wide ? Id::kIdVrndscalesd : Id::kIdVrndscaless) : (wide ? Id::kIdVroundsd : Id::kIdVroundss);
     cc_.emit(id, to, a, a, asmjit::Imm(mode | 8));
   };
   switch (op.code) {

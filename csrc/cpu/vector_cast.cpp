@@ -151,9 +151,9 @@ x86::Reg VectorLoop::real_to_int(DType to, DType from, x86::Vec a) {
       break;
     default:
       cc_.emit(wide ? Id::kIdVcvttpd2dq : Id::kIdVcvttps2dq, r, a);
-      unsigned_part(avx512_ ? (wide ? Id::kIdVcvttpd2udq : Id::kIdVcvttps2udq)
-                            : (wide ? Id::kIdVcvttpd2dq : Id::kIdVcvttps2dq),
-                    0x41e0000000000000, 0x4f000000);
+      unsigned_part(
+          avx512_ ? (wide ? Id::kIdVcvttpd2udq : Id::kIdVcvttps2udq) : (wide ? Id::kIdVcvttpd2dq : Id::kIdVcvttps2dq),
+          0x41e0000000000000, 0x4f000000);
   }
   return r;
 }
@@ -199,11 +199,13 @@ x86::Reg VectorLoop::cast1(DType to, DType from, x86::Reg a) {
                                              : 1;
     x86::Vec ones = sized(broadcast_bits(size, one), bytes(to)), r = vec(bytes(to));
     if (avx512_) {
-      cc_.k(a.as<x86::KReg>()).z().emit(size == 8   ? Id::kIdVmovdqa64
-                                        : size == 4 ? Id::kIdVmovdqa32
-                                        : size == 2 ? Id::kIdVmovdqu16
-                                                    : Id::kIdVmovdqu8,
-                                        r, ones);
+      cc_.k(a.as<x86::KReg>())
+          .z()
+          .emit(size == 8   ? Id::kIdVmovdqa64
+                : size == 4 ? Id::kIdVmovdqa32
+                : size == 2 ? Id::kIdVmovdqu16
+                            : Id::kIdVmovdqu8,
+                r, ones);
     } else {
       cc_.vpand(r, sized(narrow(a, size), bytes(to)), ones);
     }

@@ -266,7 +266,8 @@ void VectorLoop::inner_loop(const ir::Op& op) {
   // Lanes of one register a uniform value never leave alone, so a divergent loop's carried values may still be uniform.
   auto lanes_of = [&](size_t i) {
     const ir::Value* arg = body.args[first_arg + i];
-    return varying(arg) ? l.carried[i] : Regs(static_cast<size_t>(unroll_), broadcast_reg(arg->type.dtype, l.carried[i][0]));
+    return varying(arg) ? l.carried[i]
+                        : Regs(static_cast<size_t>(unroll_), broadcast_reg(arg->type.dtype, l.carried[i][0]));
   };
   if (splits) duplicate(l.next);
   if (l.divergent) {
@@ -279,7 +280,8 @@ void VectorLoop::inner_loop(const ir::Op& op) {
   l.exec_is_live = l.divergent && !splits;
   if (own_mask) {
     l.live.all = false;
-    for (int u = 0; u < unroll_; ++u) l.live.r.push_back(copy(outer.all ? mask_all() : outer.r[static_cast<size_t>(u)], DType::bool_));
+    for (int u = 0; u < unroll_; ++u)
+      l.live.r.push_back(copy(outer.all ? mask_all() : outer.r[static_cast<size_t>(u)], DType::bool_));
   }
   Function::Bounds bounds;
   Regs iv_lanes, remaining;
@@ -356,7 +358,8 @@ void VectorLoop::inner_loop(const ir::Op& op) {
       capture(l, l.live.r, values);
     }
   } else {
-    x86::Vec one = sized(broadcast_bits(8, 1), bytes(DType::i64_)), zero = sized(broadcast_bits(8, 0), bytes(DType::i64_));
+    x86::Vec one = sized(broadcast_bits(8, 1), bytes(DType::i64_)),
+             zero = sized(broadcast_bits(8, 0), bytes(DType::i64_));
     Regs leaving;
     for (size_t u = 0; u < remaining.size(); ++u) {
       int_op(Opcode::sub_, DType::i64_, remaining[u], one, remaining[u]);
@@ -391,7 +394,8 @@ void VectorLoop::inner_loop(const ir::Op& op) {
 
 void VectorLoop::capture(Loop& l, const Regs& lanes, std::span<const Regs> values) {
   for (size_t i = 0; i < l.results.size(); ++i) {
-    for (size_t u = 0; u < lanes.size(); ++u) blend_into(l.op->results[i]->type.dtype, l.results[i][u], lanes[u], values[i][u]);
+    for (size_t u = 0; u < lanes.size(); ++u)
+      blend_into(l.op->results[i]->type.dtype, l.results[i][u], lanes[u], values[i][u]);
   }
 }
 
@@ -444,7 +448,8 @@ void VectorLoop::leave_iteration(const ir::Op& terminator) {
   } else {
     for (size_t i = 0; i < l.next.size(); ++i) {
       Regs value = get(terminator.operands[i]);
-      for (size_t u = 0; u < lanes.size(); ++u) blend_into(l.op->results[i]->type.dtype, l.next[i][u], lanes[u], value[u]);
+      for (size_t u = 0; u < lanes.size(); ++u)
+        blend_into(l.op->results[i]->type.dtype, l.next[i][u], lanes[u], value[u]);
     }
   }
   const bool from_loop = terminator.code == Opcode::break_;

@@ -202,9 +202,7 @@ x86::Reg VectorLoop::int_divide(Opcode code, DType t, x86::Reg a, x86::Reg b) {
   return blend(t, nothing, zero, r);
 }
 
-x86::Reg VectorLoop::convert_result(DType t, x86::Reg q) {
-  return cast1(t, DType::i64_, f64_to_i64(as_vec(q)));
-}
+x86::Reg VectorLoop::convert_result(DType t, x86::Reg q) { return cast1(t, DType::i64_, f64_to_i64(as_vec(q))); }
 
 x86::Reg VectorLoop::negative(DType t, x86::Vec a) {
   const int size = ir::size_of(t);

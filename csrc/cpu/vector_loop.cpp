@@ -18,7 +18,8 @@ bool VectorLoop::supports(Function& f, const ir::Op& loop) {
   if (!can_reorder(loop)) return false;
   for (size_t i = 0; i < loop.results.size(); ++i) {
     const Combiner c = loop.loop->carried[i].combiner;
-    if (f.module().graph.exact && ir::is_real(loop.results[i]->type.dtype) && (c == Combiner::sum_ || c == Combiner::prod_)) {
+    if (f.module().graph.exact && ir::is_real(loop.results[i]->type.dtype) &&
+        (c == Combiner::sum_ || c == Combiner::prod_)) {
       return false;
     }
   }

@@ -6,8 +6,8 @@
 // mask, so a uniform load in it is safe.
 //
 // A check that fails in the main loop, before the iteration stored anything, starts the iteration again in the masked
-// loop. There the first failing lane writes the failure, it and the lanes after it are switched off, and the loop leaves
-// when the lanes before it have finished the iteration.
+// loop. There the first failing lane writes the failure, it and the lanes after it are switched off, and the loop
+// leaves when the lanes before it have finished the iteration.
 #pragma once
 
 #include <map>
@@ -38,14 +38,14 @@ class VectorLoop {
   struct Loop {
     const ir::Op* op = nullptr;
     bool divergent = false;
-    std::vector<Regs> carried;   // a scalar register alone where the value is uniform
-    std::vector<Regs> results;   // divergent: captured when a lane leaves
-    std::vector<Regs> next;      // lanes that went on by `continue`
-    Regs continued;              // those lanes
-    Mask live;                   // lanes that still iterate
+    std::vector<Regs> carried;  // a scalar register alone where the value is uniform
+    std::vector<Regs> results;  // divergent: captured when a lane leaves
+    std::vector<Regs> next;     // lanes that went on by `continue`
+    Regs continued;             // those lanes
+    Mask live;                  // lanes that still iterate
     asmjit::Label latch, exit;
     bool exec_is_live = false;
-    size_t masks = 0;            // masks_ below this index belong to enclosing loops
+    size_t masks = 0;  // masks_ below this index belong to enclosing loops
   };
 
   // Structure (vector_loop.cpp).
@@ -172,11 +172,11 @@ class VectorLoop {
   // Memory (vector_memory.cpp).
   struct Place {
     enum class Kind : uint8_t { uniform, contiguous, reversed, strided, gather } kind = Kind::uniform;
-    x86::Mem base;           // lane 0; without an index register unless contiguous
+    x86::Mem base;  // lane 0; without an index register unless contiguous
     bool stride_known = false;
-    int64_t stride = 0;      // bytes from lane to lane
+    int64_t stride = 0;  // bytes from lane to lane
     x86::Gp stride_reg;
-    Regs index;              // gather: byte or scaled offsets
+    Regs index;  // gather: byte or scaled offsets
     int index_bytes = 8;
     uint32_t shift = 0;
   };
@@ -203,12 +203,12 @@ class VectorLoop {
   const Divergence d_;
   const bool avx512_;
   int lanes_ = 1;
-  int unroll_ = 1;       // of the pass being emitted
+  int unroll_ = 1;  // of the pass being emitted
   int main_unroll_ = 1;
-  int element_ = 8;      // bytes of an AVX2 mask element
+  int element_ = 8;  // bytes of an AVX2 mask element
   bool masked_only_ = false;
   bool relaxed_math_ = false;
-  size_t level_ = 0;     // of the simd loop in Function's levels
+  size_t level_ = 0;  // of the simd loop in Function's levels
   std::map<uint32_t, Regs> values_;
   std::map<uint32_t, Regs> targets_;
   std::map<std::pair<int, int64_t>, x86::Vec> pool_;  // broadcast constants of this pass
@@ -217,7 +217,7 @@ class VectorLoop {
   Regs linear_;
   x86::Reg linear_step_;
   Mask exec_;
-  std::vector<Mask> masks_;   // execution masks of the enclosing conditionals and loops, innermost last
+  std::vector<Mask> masks_;  // execution masks of the enclosing conditionals and loops, innermost last
   std::vector<Loop> loops_;
   std::vector<Regs> accumulators_;
   x86::Gp iv_, left_, lane_step_;

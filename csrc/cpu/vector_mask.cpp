@@ -97,7 +97,8 @@ void VectorLoop::jump_if_any(const Regs& masks, asmjit::Label to) {
 
 void VectorLoop::mask_bits(x86::Gp to, x86::Reg mask) {
   if (avx512_) {
-    cc_.emit(k_inst(Id::kIdKmovb, Id::kIdKmovw, Id::kIdKmovd, Id::kIdKmovq), lanes_ == 64 ? to : x86::Gp(to.r32()), mask);
+    cc_.emit(k_inst(Id::kIdKmovb, Id::kIdKmovw, Id::kIdKmovd, Id::kIdKmovq), lanes_ == 64 ? to : x86::Gp(to.r32()),
+             mask);
     return;
   }
   const x86::Ymm m = mask.as<x86::Ymm>();
@@ -126,7 +127,8 @@ x86::Reg VectorLoop::mask_below(x86::Gp n, x86::Vec numbers) {
     x86::Gp ones = cc_.newGpq();
     cc_.mov(ones, -1);
     cc_.bzhi(ones, ones, count);
-    cc_.emit(k_inst(Id::kIdKmovb, Id::kIdKmovw, Id::kIdKmovd, Id::kIdKmovq), to, lanes_ == 64 ? ones : x86::Gp(ones.r32()));
+    cc_.emit(k_inst(Id::kIdKmovb, Id::kIdKmovw, Id::kIdKmovd, Id::kIdKmovq), to,
+             lanes_ == 64 ? ones : x86::Gp(ones.r32()));
     return to;
   }
   x86::Ymm limits = cc_.newYmm();
@@ -158,7 +160,8 @@ x86::Reg VectorLoop::mask_from_bool(x86::Gp b) {
   cc_.neg(ones);
   x86::Reg to = new_mask();
   if (avx512_) {
-    cc_.emit(k_inst(Id::kIdKmovb, Id::kIdKmovw, Id::kIdKmovd, Id::kIdKmovq), to, lanes_ == 64 ? ones : x86::Gp(ones.r32()));
+    cc_.emit(k_inst(Id::kIdKmovb, Id::kIdKmovw, Id::kIdKmovd, Id::kIdKmovq), to,
+             lanes_ == 64 ? ones : x86::Gp(ones.r32()));
   } else {
     const x86::Ymm m = to.as<x86::Ymm>();
     cc_.vmovq(m.xmm(), ones);

@@ -172,9 +172,8 @@ void VectorLoop::load(const ir::Op& op) {
         }
         [[fallthrough]];
       default:
-        x = ir::size_of(stored) >= 4 && bytes(DType::i64_) <= f_.module().vector_bytes()
-                ? gather(op, p, u)
-                : load_by_lane(op, p, u);
+        x = ir::size_of(stored) >= 4 && bytes(DType::i64_) <= f_.module().vector_bytes() ? gather(op, p, u)
+                                                                                         : load_by_lane(op, p, u);
     }
     if (t == DType::bool_ && p.kind != Place::Kind::uniform) x = cast1(DType::bool_, DType::u8_, x);
     r.push_back(x);
@@ -191,16 +190,18 @@ x86::Reg VectorLoop::load_contiguous(DType t, x86::Mem m, bool masked, int u) {
   x86::Vec r = vec(n);
   m.setSize(static_cast<uint32_t>(n));
   if (masked && avx512_) {
-    cc_.k(exec(u).as<x86::KReg>()).z().emit(t == DType::f64_   ? Id::kIdVmovupd
-                                            : t == DType::f32_ ? Id::kIdVmovups
-                                            : size == 8        ? Id::kIdVmovdqu64
-                                            : size == 4        ? Id::kIdVmovdqu32
-                                            : size == 2        ? Id::kIdVmovdqu16
-                                                               : Id::kIdVmovdqu8,
-                                            r, [&] {
-                                              if (n < 16) m.setSize(16);
-                                              return m;
-                                            }());
+    cc_.k(exec(u).as<x86::KReg>())
+        .z()
+        .emit(t == DType::f64_   ? Id::kIdVmovupd
+              : t == DType::f32_ ? Id::kIdVmovups
+              : size == 8        ? Id::kIdVmovdqu64
+              : size == 4        ? Id::kIdVmovdqu32
+              : size == 2        ? Id::kIdVmovdqu16
+                                 : Id::kIdVmovdqu8,
+              r, [&] {
+                if (n < 16) m.setSize(16);
+                return m;
+              }());
     return r;
   }
   if (masked) {
@@ -245,13 +246,14 @@ void VectorLoop::store_contiguous(DType t, x86::Mem m, x86::Vec v, bool masked, 
   m.setSize(static_cast<uint32_t>(n));
   if (masked && avx512_) {
     if (n < 16) m.setSize(16);
-    cc_.k(exec(u).as<x86::KReg>()).emit(t == DType::f64_   ? Id::kIdVmovupd
-                                        : t == DType::f32_ ? Id::kIdVmovups
-                                        : size == 8        ? Id::kIdVmovdqu64
-                                        : size == 4        ? Id::kIdVmovdqu32
-                                        : size == 2        ? Id::kIdVmovdqu16
-                                                           : Id::kIdVmovdqu8,
-                                        m, v);
+    cc_.k(exec(u).as<x86::KReg>())
+        .emit(t == DType::f64_   ? Id::kIdVmovupd
+              : t == DType::f32_ ? Id::kIdVmovups
+              : size == 8        ? Id::kIdVmovdqu64
+              : size == 4        ? Id::kIdVmovdqu32
+              : size == 2        ? Id::kIdVmovdqu16
+                                 : Id::kIdVmovdqu8,
+              m, v);
     return;
   }
   if (masked) {
@@ -318,7 +320,8 @@ x86::Reg VectorLoop::gather(const ir::Op& op, const Place& p, int u) {
   x86::Mem group = p.kind == Place::Kind::gather && !p.stride_known ? lane_group(p, u) : lane_group(p, u);
   if (group.hasIndex()) group = x86::ptr(base_of(group));
   x86::Mem m = x86::ptr(group.baseReg().as<x86::Gp>(), index, p.shift, static_cast<int32_t>(group.offset()));
-  const InstId id = size == 8 ? (real ? Id::kIdVgatherqpd : Id::kIdVpgatherqq) : (real ? Id::kIdVgatherqps : Id::kIdVpgatherqd);
+  const InstId id =
+      size == 8 ? (real ? Id::kIdVgatherqpd : Id::kIdVpgatherqq) : (real ? Id::kIdVgatherqps : Id::kIdVpgatherqd);
   cc_.emit(avx512_ ? Id::kIdVpxorq : Id::kIdVpxor, r, r, r);
   if (avx512_) {
     x86::KReg k = cc_.newKq();

@@ -3,8 +3,8 @@
 
 namespace appy::runtime {
 
-/// Called without the GIL on the thread that runs the region while *flag is not 0. Returns non-zero if a Python exception is now
-/// set, and clears the flag once the matter is settled.
+/// Called without the GIL on the thread that runs the region while *flag is not 0. Returns non-zero if a Python
+/// exception is now set, and clears the flag once the matter is settled.
 using PollHandler = int (*)();
 
 /// Installs what the frame layer provides; until then nothing interrupts.

@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -66,7 +67,8 @@ std::string cgroup_path(const char* controller) {
 double quota_v2(const std::string& directory) {
   char line[256];
   double quota = 0, period = 0;
-  if (read_line(directory + "/cpu.max", line, sizeof line) && std::sscanf(line, "%lf %lf", &quota, &period) == 2 && period > 0) {
+  if (read_line(directory + "/cpu.max", line, sizeof line) && std::sscanf(line, "%lf %lf", &quota, &period) == 2 &&
+      period > 0) {
     return quota / period;
   }
   return INFINITY;
@@ -92,7 +94,8 @@ int cgroup_threads() {
     }
   };
   climb("/sys/fs/cgroup", cgroup_path(""), quota_v2);
-  for (const char* mount : {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}) climb(mount, cgroup_path("cpu"), quota_v1);
+  for (const char* mount : {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"})
+    climb(mount, cgroup_path("cpu"), quota_v1);
   return std::isinf(least) ? INT_MAX : std::max(1, static_cast<int>(std::ceil(least)));
 }
 
@@ -118,7 +121,7 @@ struct Pool {
   alignas(64) std::atomic<Job*> job{nullptr};
   std::atomic<int> remaining{0};
   std::atomic<bool> stop{false};
-  uint64_t spin = 0;
+  std::atomic<uint64_t> spin{0};
 };
 
 std::atomic<Pool*> current{nullptr};
@@ -140,7 +143,7 @@ void* work(void* argument) {
     uint32_t ticket;
     while ((ticket = me.ticket.load(std::memory_order_acquire)) == seen) {
       _mm_pause();
-      if (__rdtsc() - begin < pool.spin) continue;
+      if (__rdtsc() - begin < pool.spin.load(std::memory_order_relaxed)) continue;
       me.asleep.store(1, std::memory_order_seq_cst);
       if (me.ticket.load(std::memory_order_seq_cst) == seen) futex(&me.ticket, FUTEX_WAIT, seen);
       me.asleep.store(0, std::memory_order_relaxed);
@@ -235,13 +238,14 @@ bool run_job(Job& job, int threads) {
   pool->remaining.store(others, std::memory_order_relaxed);
   for (int i = 0; i < others; ++i) wake(*pool->workers[static_cast<size_t>(i)]);
   job.run(&job, 0);
+  const uint64_t spin = pool->spin.load(std::memory_order_relaxed);
   uint64_t begin = __rdtsc();
   while (pool->remaining.load(std::memory_order_acquire) != 0) {
     _mm_pause();
-    if (__rdtsc() - begin < pool->spin) continue;
+    if (__rdtsc() - begin < spin) continue;
     if (job.wait) job.wait(&job);
     sched_yield();
-    begin = __rdtsc() - pool->spin / 2;
+    begin = __rdtsc() - spin / 2;
   }
   inside_job = false;
   busy.clear(std::memory_order_release);

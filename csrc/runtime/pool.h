@@ -19,8 +19,8 @@ struct Job {
   void (*wait)(Job*) = nullptr;
 };
 
-/// Runs the job on `threads` threads and returns when all have finished. Returns false, with nothing run, if the pool is
-/// in use by another thread or cannot start threads.
+/// Runs the job on `threads` threads and returns when all have finished. Returns false, with nothing run, if the pool
+/// is in use by another thread or cannot start threads.
 bool run_job(Job&, int threads);
 
 /// Is this thread running part of a job?

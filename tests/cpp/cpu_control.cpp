@@ -22,13 +22,22 @@ constexpr const char* kCount = R"(region @r(%lo: i64, %hi: i64, %by: i64) {
 })";
 
 TEST(CpuControl, ForIsPythonsRange) {
-  const int64_t bounds[][3] = {{0, 5, 1},  {0, 0, 1},   {5, 0, 1},  {0, 5, 2},
-                               {5, 0, -2}, {0, 5, -1},  {INT64_MAX - 1, INT64_MAX, 7},
-                               {INT64_MIN, INT64_MAX, INT64_MAX}, {INT64_MAX, INT64_MIN, INT64_MIN}, {-10, 11, 3}};
+  const int64_t bounds[][3] = {{0, 5, 1},
+                               {0, 0, 1},
+                               {5, 0, 1},
+                               {0, 5, 2},
+                               {5, 0, -2},
+                               {0, 5, -1},
+                               {INT64_MAX - 1, INT64_MAX, 7},
+                               {INT64_MIN, INT64_MAX, INT64_MAX},
+                               {INT64_MAX, INT64_MIN, INT64_MIN},
+                               {-10, 11, 3}};
   for (const auto& b : bounds) {
     expect_same(kCount, {scalar_arg(word(b[0])), scalar_arg(word(b[1])), scalar_arg(word(b[2]))});
     std::string text = kCount;
-    auto replace = [&](const std::string& from, const std::string& to) { text.replace(text.find(from), from.size(), to); };
+    auto replace = [&](const std::string& from, const std::string& to) {
+      text.replace(text.find(from), from.size(), to);
+    };
     replace("%lo: i64, %hi: i64, %by: i64", "%lo: i64, %hi: i64");
     replace("%one = const 1 : i64", "%one = const 1 : i64\n  %by = const " + std::to_string(b[2]) + " : i64");
     expect_same(text, {scalar_arg(word(b[0])), scalar_arg(word(b[1]))});
@@ -182,14 +191,17 @@ TEST(CpuControl, ChecksLeaveWithState) {
 TEST(CpuControl, OverflowChecksDecline) {
   for (const char* type : {"i8", "u8", "i32", "u32", "i64", "u64"}) {
     for (const char* op : {"add", "sub", "mul"}) {
-      const std::string text = "region @r(%a: " + std::string(type) + ", %b: " + type + ") {\n %o = ovf_" + op + " %a, %b : bool\n %ok = not %o : bool\n" +
-                               " check overflow %ok declines\n %r = " + op + " %a, %b : " + type + "\n yield %r\n}";
+      const std::string text = "region @r(%a: " + std::string(type) + ", %b: " + type + ") {\n %o = ovf_" + op +
+                               " %a, %b : bool\n %ok = not %o : bool\n" + " check overflow %ok declines\n %r = " + op +
+                               " %a, %b : " + type + "\n yield %r\n}";
       const auto graph = ir::parse(text);
       const DType t = graph->body->args[0]->type.dtype;
-      for (int64_t a : {int64_t{0}, int64_t{5}, int64_t{100}, int64_t{-100}, INT64_MAX, INT64_MIN, int64_t{INT32_MAX}}) {
+      for (int64_t a :
+           {int64_t{0}, int64_t{5}, int64_t{100}, int64_t{-100}, INT64_MAX, INT64_MIN, int64_t{INT32_MAX}}) {
         for (int64_t b : {int64_t{0}, int64_t{2}, int64_t{100}, int64_t{-2}, INT64_MAX, INT64_MIN}) {
-          expect_same(text, {scalar_arg(ir::evaluate_op(ir::Opcode::cast_, t, DType::i64_, std::vector<Word>{word(a)})),
-                             scalar_arg(ir::evaluate_op(ir::Opcode::cast_, t, DType::i64_, std::vector<Word>{word(b)}))});
+          expect_same(text,
+                      {scalar_arg(ir::evaluate_op(ir::Opcode::cast_, t, DType::i64_, std::vector<Word>{word(a)})),
+                       scalar_arg(ir::evaluate_op(ir::Opcode::cast_, t, DType::i64_, std::vector<Word>{word(b)}))});
         }
       }
     }
@@ -198,9 +210,10 @@ TEST(CpuControl, OverflowChecksDecline) {
 
 TEST(CpuControl, AtomicsOfEveryCombiner) {
   for (const char* c : {"sum", "prod", "pymin", "maximum"}) {
-    const std::string text = "region @r(%h: f64[1,c], %v: f64[1,c], %n: i64) {\n %zero = const 0 : i64\n %one = const 1 : i64\n"
-                             " for %i = %zero to %n step %one {\n  %x = load %v[%i] : f64\n  atomic " + std::string(c) +
-                             " %x, %h[1]\n  yield\n }\n yield\n}";
+    const std::string text =
+        "region @r(%h: f64[1,c], %v: f64[1,c], %n: i64) {\n %zero = const 0 : i64\n %one = const 1 : i64\n"
+        " for %i = %zero to %n step %one {\n  %x = load %v[%i] : f64\n  atomic " +
+        std::string(c) + " %x, %h[1]\n  yield\n }\n yield\n}";
     expect_same(text, {array_arg(ramp(3)), array_arg(ramp(5)), scalar_arg(word(int64_t{5}))});
   }
 }

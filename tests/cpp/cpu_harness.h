@@ -52,8 +52,8 @@ Arg array_arg(const std::vector<T>& values, std::vector<int64_t> shape = {}, int
   a.bytes.assign(values.size() * step * sizeof(T) + sizeof(T), 0x5a);
   a.origin = stride < 0 && !values.empty() ? (values.size() - 1) * step * sizeof(T) : 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    std::memcpy(a.bytes.data() + a.origin + static_cast<int64_t>(i) * stride * static_cast<int64_t>(sizeof(T)), &values[i],
-                sizeof(T));
+    std::memcpy(a.bytes.data() + a.origin + static_cast<int64_t>(i) * stride * static_cast<int64_t>(sizeof(T)),
+                &values[i], sizeof(T));
   }
   return a;
 }
@@ -132,7 +132,8 @@ inline bool same(Word a, Word b, DType t, int64_t ulps) {
   return std::fabs(x - y) <= static_cast<double>(ulps) * scale * (t == DType::f64_ ? 0x1p-52 : 0x1p-23);
 }
 
-/// Compares machine code on every instruction set with the evaluator. `ulps` < 0 compares memory as bytes and results exactly.
+/// Compares machine code on every instruction set with the evaluator. `ulps` < 0 compares memory as bytes and results
+/// exactly.
 inline void expect_same(const std::string& text, const std::vector<Arg>& args, int64_t ulps = 0, int threads = 1) {
   auto graph = ir::parse(text);
   ASSERT_EQ(ir::verify(*graph), "") << text;
@@ -146,11 +147,13 @@ inline void expect_same(const std::string& text, const std::vector<Arg>& args, i
       FAIL() << error.what() << "\n" << text;
     }
     ASSERT_EQ(got.status, want.status) << text;
-    const bool has_results = want.status == runtime::Status::done || (want.status == runtime::Status::failed && got.failure.has_state);
+    const bool has_results =
+        want.status == runtime::Status::done || (want.status == runtime::Status::failed && got.failure.has_state);
     for (size_t i = 0; has_results && i < want.results.size(); ++i) {
       const DType t = graph->body->last->operands[i]->type.dtype;
       ASSERT_TRUE(same(got.results[i], want.results[i], t, ulps))
-          << "result " << i << ": got " << std::hex << got.results[i] << ", want " << want.results[i] << std::dec << "\n"
+          << "result " << i << ": got " << std::hex << got.results[i] << ", want " << want.results[i] << std::dec
+          << "\n"
           << text << got.listing;
     }
     if (want.status == runtime::Status::failed) {
@@ -165,8 +168,8 @@ inline void expect_same(const std::string& text, const std::vector<Arg>& args, i
         Word x = 0, y = 0;
         std::memcpy(&x, got.memory[a].data() + at, size);
         std::memcpy(&y, want.memory[a].data() + at, size);
-        ASSERT_TRUE(same(x, y, t, ulps)) << "array " << a << " element " << at / size << ": got " << std::hex << x << ", want "
-                                         << y << std::dec << "\n"
+        ASSERT_TRUE(same(x, y, t, ulps)) << "array " << a << " element " << at / size << ": got " << std::hex << x
+                                         << ", want " << y << std::dec << "\n"
                                          << text << got.listing;
       }
     }

@@ -32,9 +32,10 @@ inline std::vector<Word> samples(DType t) {
     return out;
   }
   if (t == DType::bool_) return {0, 1};
-  for (int64_t v : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{-1}, int64_t{-2}, int64_t{-7},
-                    int64_t{100}, int64_t{127}, int64_t{-128}, int64_t{32767}, int64_t{-32768}, int64_t{INT32_MAX},
-                    int64_t{INT32_MIN}, INT64_MAX, INT64_MIN, int64_t{63}, int64_t{31}, int64_t{64}}) {
+  for (int64_t v : {int64_t{0},    int64_t{1},     int64_t{2},      int64_t{3},         int64_t{7},
+                    int64_t{-1},   int64_t{-2},    int64_t{-7},     int64_t{100},       int64_t{127},
+                    int64_t{-128}, int64_t{32767}, int64_t{-32768}, int64_t{INT32_MAX}, int64_t{INT32_MIN},
+                    INT64_MAX,     INT64_MIN,      int64_t{63},     int64_t{31},        int64_t{64}}) {
     out.push_back(ir::canonical(t, static_cast<Word>(v)));
   }
   return out;

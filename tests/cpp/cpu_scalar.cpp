@@ -17,7 +17,8 @@ TEST(CpuScalar, EveryPureOpOnEveryType) {
       if (!ir::accepts(code, t)) continue;
       const std::string type(ir::name_of(t));
       const std::string result = info.rule == ir::Rule::boolean ? "bool" : info.rule == ir::Rule::index ? "i64" : type;
-      std::string text = "region @r(%a: " + type + ", %b: " + type + ", %c: " + type + ") {\n  %r = " + std::string(info.name) + " %a";
+      std::string text =
+          "region @r(%a: " + type + ", %b: " + type + ", %c: " + type + ") {\n  %r = " + std::string(info.name) + " %a";
       if (info.arity > 1) text += ", %b";
       if (info.arity > 2) text += ", %c";
       text += " : " + result + "\n  yield %r\n}\n";
@@ -34,8 +35,8 @@ TEST(CpuScalar, EveryPureOpOnEveryType) {
             const Word want = ir::evaluate(*graph, args).results[0];
             const int64_t ulps = elementary(code) ? 4 : 0;
             ASSERT_TRUE(same(out, want, graph->body->last->operands[0]->type.dtype, ulps))
-                << name_of(isa) << " " << info.name << " " << type << " " << std::hex << a << " " << b << ": got " << out
-                << ", want " << want << "\n"
+                << name_of(isa) << " " << info.name << " " << type << " " << std::hex << a << " " << b << ": got "
+                << out << ", want " << want << "\n"
                 << kernel->listing();
           }
         }
@@ -62,8 +63,8 @@ TEST(CpuScalar, CastsAndSelects) {
             runtime::Invocation invocation{args, &out, 1, {}};
             kernel->run(invocation);
             const Word want = ir::evaluate(*graph, args).results[0];
-            ASSERT_TRUE(same(out, want, to, 0)) << name_of(isa) << " " << f << " -> " << t << " " << std::hex << a << ": got "
-                                                << out << ", want " << want << "\n"
+            ASSERT_TRUE(same(out, want, to, 0)) << name_of(isa) << " " << f << " -> " << t << " " << std::hex << a
+                                                << ": got " << out << ", want " << want << "\n"
                                                 << kernel->listing();
           }
         }

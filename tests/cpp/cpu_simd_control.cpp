@@ -13,12 +13,13 @@ std::vector<T> wave(int64_t n, int64_t seed = 1) {
   return v;
 }
 
-std::string in_loop(const std::string& params, const std::string& carry, const std::string& types, const std::string& body,
-                    const std::string& before = "", const std::string& step = "%one") {
+std::string in_loop(const std::string& params, const std::string& carry, const std::string& types,
+                    const std::string& body, const std::string& before = "", const std::string& step = "%one") {
   const bool carried = !types.empty();
-  return "region @r(" + params + ") {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n  %f0 = const 0.0 : f64\n" + before +
-         (carried ? "  %out = " : "  ") + "for simd annotated %i = %zero to %n step " + step +
-         (carried ? " carry(" + carry + ") : " + types : "") + " {\n" + body + "  }\n  yield" + (carried ? " %out" : "") + "\n}\n";
+  return "region @r(" + params + ") {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n  %f0 = const 0.0 : f64\n" +
+         before + (carried ? "  %out = " : "  ") + "for simd annotated %i = %zero to %n step " + step +
+         (carried ? " carry(" + carry + ") : " + types : "") + " {\n" + body + "  }\n  yield" +
+         (carried ? " %out" : "") + "\n}\n";
 }
 
 TEST(CpuSimd, DotAndFriends) {
@@ -34,22 +35,32 @@ TEST(CpuSimd, DotAndFriends) {
 TEST(CpuSimd, EveryCombinerOnEveryType) {
   for (const char* type : {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "bool"}) {
     const DType t = ir::parse("region @r(%x: " + std::string(type) + ") {\n yield\n}")->body->args[0]->type.dtype;
-    for (auto [combiner, op] : {std::pair{"sum", "add"}, {"prod", "mul"}, {"pymin", "pymin"}, {"pymax", "pymax"},
-                                {"minimum", "minimum"}, {"maximum", "maximum"}, {"and", "and"}, {"or", "or"},
-                                {"xor", "xor"}, {"last", ""}}) {
+    for (auto [combiner, op] : {std::pair{"sum", "add"},
+                                {"prod", "mul"},
+                                {"pymin", "pymin"},
+                                {"pymax", "pymax"},
+                                {"minimum", "minimum"},
+                                {"maximum", "maximum"},
+                                {"and", "and"},
+                                {"or", "or"},
+                                {"xor", "xor"},
+                                {"last", ""}}) {
       const std::string c = combiner;
       if (t == DType::bool_ && (c == "sum" || c == "prod")) continue;
       if (ir::is_real(t) && (c == "and" || c == "or" || c == "xor")) continue;
-      const std::string body = "    %a = load %x[%i] : " + std::string(type) + "\n" +
-                               (*op ? "    %t = " + std::string(op) + " %s, %a : " + type + "\n    yield %t\n" : "    yield %a\n");
-      const std::string text = "region @r(%x: " + std::string(type) + "[1,c], %init: " + type + ", %n: i64) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n"
-                               "  %out = for simd annotated %i = %zero to %n step %one carry(" + c + " %s = %init) : " + type + " {\n" + body + "  }\n  yield %out\n}\n";
+      const std::string body =
+          "    %a = load %x[%i] : " + std::string(type) + "\n" +
+          (*op ? "    %t = " + std::string(op) + " %s, %a : " + type + "\n    yield %t\n" : "    yield %a\n");
+      const std::string text = "region @r(%x: " + std::string(type) + "[1,c], %init: " + type +
+                               ", %n: i64) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n"
+                               "  %out = for simd annotated %i = %zero to %n step %one carry(" +
+                               c + " %s = %init) : " + type + " {\n" + body + "  }\n  yield %out\n}\n";
       for (int64_t n : {0, 1, 5, 8, 33, 100, 300}) {
         std::vector<Word> x;
         for (int64_t i = 0; i < n; ++i) {
           const int64_t v = (i * 37) % 23 - 11;
-          x.push_back(t == DType::f64_   ? word(c == "prod" ? 1.0 + (i % 3 == 0) : double(v))
-                      : t == DType::f32_ ? word(c == "prod" ? 1.0f + (i % 40 == 0) : float(v))
+          x.push_back(t == DType::f64_    ? word(c == "prod" ? 1.0 + (i % 3 == 0) : double(v))
+                      : t == DType::f32_  ? word(c == "prod" ? 1.0f + (i % 40 == 0) : float(v))
                       : t == DType::bool_ ? static_cast<Word>(v & 1)
                                           : ir::canonical(t, word(c == "prod" ? (v | 1) : v)));
         }
@@ -65,13 +76,18 @@ TEST(CpuSimd, EveryCombinerOnEveryType) {
 
 TEST(CpuSimd, ArgminTakesTheFirstArgmaxTheLast) {
   for (auto [least, follow, cmp] : {std::tuple{"pymin", "follow_first", "lt"}, {"pymax", "follow_last", "ge"}}) {
-    const std::string text = "region @r(%x: f64[1,c], %n: i64, %big: f64) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n  %none = const -1 : i64\n"
-                             "  %best, %at, %v = for simd annotated %i = %zero to %n step %one carry(" + std::string(least) + "(tie 1) %b = %big, " + follow +
-                             "(leader 0) %k = %none, " + follow + "(leader 0) %w = %big) : f64, i64, f64 {\n    %a = load %x[%i] : f64\n    %c = " + cmp +
-                             " %a, %b : bool\n    %b1 = select %c, %a, %b : f64\n    %k1 = select %c, %i, %k : i64\n    %neg = neg %a : f64\n"
-                             "    %w1 = select %c, %neg, %w : f64\n    yield %b1, %k1, %w1\n  }\n  yield %best, %at, %v\n}\n";
+    const std::string text =
+        "region @r(%x: f64[1,c], %n: i64, %big: f64) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n  %none = "
+        "const -1 : i64\n"
+        "  %best, %at, %v = for simd annotated %i = %zero to %n step %one carry(" +
+        std::string(least) + "(tie 1) %b = %big, " + follow + "(leader 0) %k = %none, " + follow +
+        "(leader 0) %w = %big) : f64, i64, f64 {\n    %a = load %x[%i] : f64\n    %c = " + cmp +
+        " %a, %b : bool\n    %b1 = select %c, %a, %b : f64\n    %k1 = select %c, %i, %k : i64\n    %neg = neg %a : "
+        "f64\n"
+        "    %w1 = select %c, %neg, %w : f64\n    yield %b1, %k1, %w1\n  }\n  yield %best, %at, %v\n}\n";
     for (int64_t n : kLengths) {
-      expect_same(text, {array_arg(wave<double>(n)), scalar_arg(word(n)), scalar_arg(word(cmp == std::string("lt") ? 1e9 : -1e9))});
+      expect_same(text, {array_arg(wave<double>(n)), scalar_arg(word(n)),
+                         scalar_arg(word(cmp == std::string("lt") ? 1e9 : -1e9))});
       if (::testing::Test::HasFatalFailure()) return;
     }
   }
@@ -82,10 +98,17 @@ TEST(CpuSimd, AccessPatterns) {
     const DType t = ir::parse("region @r(%x: " + std::string(type) + ") {\n yield\n}")->body->args[0]->type.dtype;
     for (const char* index : {"%i", "2*%i + 1", "-%i + 99", "%n - %i - 1", "3*%i"}) {
       for (const char* layout : {"c", "strided"}) {
-        const std::string text = "region @r(%x: " + std::string(type) + "[1," + layout + "], %o: " + type + "[1," + layout + "], %n: i64, %lo: i64, %by: i64) {\n"
-                                 "  for simd %i = %lo to %n step %by {\n    %a = load %x[" + index + "] : " + type + "\n    store %a, %o[" + index + "]\n    yield\n  }\n  yield\n}\n";
+        const std::string text =
+            "region @r(%x: " + std::string(type) + "[1," + layout + "], %o: " + type + "[1," + layout +
+            "], %n: i64, %lo: i64, %by: i64) {\n"
+            "  for simd %i = %lo to %n step %by {\n    %a = load %x[" +
+            index + "] : " + type + "\n    store %a, %o[" + index + "]\n    yield\n  }\n  yield\n}\n";
         std::vector<Word> x;
-        for (int64_t i = 0; i < 120; ++i) x.push_back(t == DType::f64_ ? word(double(i)) : t == DType::f32_ ? word(float(i)) : t == DType::bool_ ? i % 3 == 0 : word(i));
+        for (int64_t i = 0; i < 120; ++i)
+          x.push_back(t == DType::f64_    ? word(double(i))
+                      : t == DType::f32_  ? word(float(i))
+                      : t == DType::bool_ ? i % 3 == 0
+                                          : word(i));
         for (int64_t n : {0, 1, 7, 16, 33, 39}) {
           for (int64_t by : {1, 2}) {
             Arg in = words_arg(t, x), out = words_arg(t, std::vector<Word>(120, 0));
@@ -100,7 +123,8 @@ TEST(CpuSimd, AccessPatterns) {
 
 TEST(CpuSimd, TwoDimensionalStridedAndBroadcast) {
   for (const char* layout : {"c", "f", "strided"}) {
-    const std::string text = "region @r(%a: f64[2," + std::string(layout) + "], %b: f64[2," + layout + R"(], %o: f64[2,c], %n: i64) {
+    const std::string text =
+        "region @r(%a: f64[2," + std::string(layout) + "], %b: f64[2," + layout + R"(], %o: f64[2,c], %n: i64) {
       %zero = const 0 : i64
       %one = const 1 : i64
       for %i = %zero to %n step %one {
@@ -125,7 +149,8 @@ TEST(CpuSimd, TwoDimensionalStridedAndBroadcast) {
         std::swap(a.strides[0], a.strides[1]);
         std::swap(b.strides[0], b.strides[1]);
       }
-      expect_same(text, {a, b, array_arg(std::vector<double>(static_cast<size_t>(n * n)), {n, n}), scalar_arg(word(n))}, 4);
+      expect_same(text, {a, b, array_arg(std::vector<double>(static_cast<size_t>(n * n)), {n, n}), scalar_arg(word(n))},
+                  4);
     }
   }
 }
@@ -136,15 +161,20 @@ TEST(CpuSimd, GatherAndScatter) {
       const DType t = ir::parse("region @r(%x: " + std::string(type) + ") {\n yield\n}")->body->args[0]->type.dtype;
       const DType it = ir::parse("region @r(%x: " + std::string(index) + ") {\n yield\n}")->body->args[0]->type.dtype;
       const bool wide = it == DType::i64_;
-      const std::string text = "region @r(%x: " + std::string(type) + "[1,c], %k: " + index + "[1,c], %o: " + type + "[1,c], %n: i64) {\n"
-                               "  %zero = const 0 : i64\n  %one = const 1 : i64\n  for simd %i = %zero to %n step %one {\n    %j" + (wide ? "" : "0") + " = load %k[%i] : " + index +
-                               (wide ? "" : "\n    %j = cast %j0 : i64") + "\n    %a = load %x[%j] : " + type + "\n    store %a, %o[%i]\n    %b = load %x[2*%j + 1] : " + type +
-                               "\n    store %b, %o[%j + 100]\n    yield\n  }\n  yield\n}\n";
+      const std::string text =
+          "region @r(%x: " + std::string(type) + "[1,c], %k: " + index + "[1,c], %o: " + type +
+          "[1,c], %n: i64) {\n"
+          "  %zero = const 0 : i64\n  %one = const 1 : i64\n  for simd %i = %zero to %n step %one {\n    %j" +
+          (wide ? "" : "0") + " = load %k[%i] : " + index + (wide ? "" : "\n    %j = cast %j0 : i64") +
+          "\n    %a = load %x[%j] : " + type + "\n    store %a, %o[%i]\n    %b = load %x[2*%j + 1] : " + type +
+          "\n    store %b, %o[%j + 100]\n    yield\n  }\n  yield\n}\n";
       std::vector<Word> x, k;
-      for (int64_t i = 0; i < 300; ++i) x.push_back(t == DType::f64_ ? word(double(i)) : t == DType::f32_ ? word(float(i)) : ir::canonical(t, word(i)));
+      for (int64_t i = 0; i < 300; ++i)
+        x.push_back(t == DType::f64_ ? word(double(i)) : t == DType::f32_ ? word(float(i)) : ir::canonical(t, word(i)));
       for (int64_t i = 0; i < 97; ++i) k.push_back(word((i * 31) % 97));
       for (int64_t n : {0, 1, 5, 8, 20, 97}) {
-        expect_same(text, {words_arg(t, x), words_arg(it, k), words_arg(t, std::vector<Word>(300, 0)), scalar_arg(word(n))});
+        expect_same(text,
+                    {words_arg(t, x), words_arg(it, k), words_arg(t, std::vector<Word>(300, 0)), scalar_arg(word(n))});
         if (::testing::Test::HasFatalFailure()) return;
       }
     }
@@ -154,14 +184,19 @@ TEST(CpuSimd, GatherAndScatter) {
 TEST(CpuSimd, MaskedSumsAndConditionalStores) {
   for (const char* type : {"f64", "f32", "i64", "i32", "i8"}) {
     const DType t = ir::parse("region @r(%x: " + std::string(type) + ") {\n yield\n}")->body->args[0]->type.dtype;
-    const std::string text = "region @r(%x: " + std::string(type) + "[1,c], %m: bool[1,c], %o: " + type + "[1,c], %n: i64, %init: " + type + R"() {
+    const std::string text = "region @r(%x: " + std::string(type) + "[1,c], %m: bool[1,c], %o: " + type +
+                             "[1,c], %n: i64, %init: " + type + R"() {
       %zero = const 0 : i64
       %one = const 1 : i64
-      %s = for simd %i = %zero to %n step %one carry(sum %acc = %init) : )" + type + R"( {
+      %s = for simd %i = %zero to %n step %one carry(sum %acc = %init) : )" +
+                             type + R"( {
         %c = load %m[%i] : bool
-        %a = load %x[%i] : )" + type + R"(
-        %r = if %c : )" + type + R"( {
-          %t = add %acc, %a : )" + type + R"(
+        %a = load %x[%i] : )" +
+                             type + R"(
+        %r = if %c : )" + type +
+                             R"( {
+          %t = add %acc, %a : )" +
+                             type + R"(
           store %a, %o[%i]
           yield %t
         } else {
@@ -172,7 +207,8 @@ TEST(CpuSimd, MaskedSumsAndConditionalStores) {
           } else {
             yield
           }
-          %e = add %a, %a : )" + type + R"(
+          %e = add %a, %a : )" +
+                             type + R"(
           store %e, %o[%i]
           yield %acc
         }
@@ -188,7 +224,8 @@ TEST(CpuSimd, MaskedSumsAndConditionalStores) {
         m.push_back((i * 5) % 7 < 3);
       }
       const Word init = t == DType::f64_ ? word(2.0) : t == DType::f32_ ? word(2.0f) : 2;
-      expect_same(text, {words_arg(t, x), words_arg(DType::bool_, m), words_arg(t, std::vector<Word>(x.size(), 0)), scalar_arg(word(n)), scalar_arg(init)});
+      expect_same(text, {words_arg(t, x), words_arg(DType::bool_, m), words_arg(t, std::vector<Word>(x.size(), 0)),
+                         scalar_arg(word(n)), scalar_arg(init)});
       if (::testing::Test::HasFatalFailure()) return;
     }
   }
@@ -234,10 +271,12 @@ constexpr const char* kMandelbrot = R"(region @r(%o: i64[1,c], %n: i64, %cy: f64
 
 TEST(CpuSimd, DivergentWhile) {
   for (int64_t n : {0, 1, 7, 8, 9, 40}) {
-    // A power of two for dx keeps fused and separate multiplication alike in cx; the iteration itself may differ in FMA.
+    // A power of two for dx keeps fused and separate multiplication alike in cx; the iteration itself may differ in
+    // FMA.
     std::string text = kMandelbrot;
     text.erase(text.find(" annotated"), 10);
-    expect_same(text, {array_arg(std::vector<int64_t>(static_cast<size_t>(n))), scalar_arg(word(n)), scalar_arg(word(0.4)), scalar_arg(word(0.0625))});
+    expect_same(text, {array_arg(std::vector<int64_t>(static_cast<size_t>(n))), scalar_arg(word(n)),
+                       scalar_arg(word(0.4)), scalar_arg(word(0.0625))});
   }
 }
 
@@ -279,8 +318,9 @@ TEST(CpuSimd, InnerLoopsWithTheirOwnTripCounts) {
   for (int64_t n : {0, 1, 3, 8, 21}) {
     std::vector<int64_t> p{0};
     for (int64_t i = 0; i < n; ++i) p.push_back(p.back() + (i * 7) % 5);
-    expect_same(kText, {array_arg(p), array_arg(wave<double>(200)), array_arg(std::vector<double>(static_cast<size_t>(n))),
-                        array_arg(std::vector<int64_t>(static_cast<size_t>(n))), scalar_arg(word(n))});
+    expect_same(kText,
+                {array_arg(p), array_arg(wave<double>(200)), array_arg(std::vector<double>(static_cast<size_t>(n))),
+                 array_arg(std::vector<int64_t>(static_cast<size_t>(n))), scalar_arg(word(n))});
   }
 }
 
@@ -303,8 +343,9 @@ TEST(CpuSimd, UniformInnerLoop) {
     yield
   })";
   for (int64_t n : {1, 8, 33, 40}) {
-    expect_same(kText, {array_arg(wave<double>(6 * n), {6, n}), array_arg(wave<double>(6)), array_arg(std::vector<double>(static_cast<size_t>(n))),
-                        scalar_arg(word(n)), scalar_arg(word(int64_t{6}))});
+    expect_same(kText, {array_arg(wave<double>(6 * n), {6, n}), array_arg(wave<double>(6)),
+                        array_arg(std::vector<double>(static_cast<size_t>(n))), scalar_arg(word(n)),
+                        scalar_arg(word(int64_t{6}))});
   }
 }
 
@@ -315,7 +356,8 @@ TEST(CpuSimd, ChecksStopAtTheFirstFailingLane) {
       %one = const 1 : i64
       for simd %i = %zero to %n step %one {
         %a = load %x[%i] : i64
-)") + (store_first ? "        store %i, %o[%i]\n" : "") + R"(        %ok = lt %a, %limit : bool
+)") + (store_first ? "        store %i, %o[%i]\n" : "") +
+                             R"(        %ok = lt %a, %limit : bool
         check bounds %ok info(%a, %zero, %limit)
         store %a, %o[%i]
         yield
@@ -327,18 +369,21 @@ TEST(CpuSimd, ChecksStopAtTheFirstFailingLane) {
         std::vector<int64_t> x;
         for (int64_t i = 0; i < n; ++i) x.push_back(i);
         auto graph = ir::parse(text);
-        std::vector<Arg> args = {array_arg(x), array_arg(std::vector<int64_t>(static_cast<size_t>(n), -1)), scalar_arg(word(n)), scalar_arg(word(limit))};
+        std::vector<Arg> args = {array_arg(x), array_arg(std::vector<int64_t>(static_cast<size_t>(n), -1)),
+                                 scalar_arg(word(n)), scalar_arg(word(limit))};
         const auto want = reference(*graph, args);
         for (Isa isa : isas()) {
           const auto got = machine(*graph, args, isa);
           ASSERT_EQ(got.status, want.status);
           if (want.status != runtime::Status::failed) continue;
-          SCOPED_TRACE(std::string(name_of(isa)) + " n=" + std::to_string(n) + " limit=" + std::to_string(limit) + (store_first ? " stored" : ""));
+          SCOPED_TRACE(std::string(name_of(isa)) + " n=" + std::to_string(n) + " limit=" + std::to_string(limit) +
+                       (store_first ? " stored" : ""));
           EXPECT_EQ(got.failure.iteration, limit);
           EXPECT_EQ(got.failure.info, want.failure.info);
           EXPECT_FALSE(got.failure.has_state);
           // Earlier iterations are complete; later ones may or may not have run.
-          for (int64_t i = 0; i < limit; ++i) ASSERT_EQ(std::memcmp(&got.memory[1][8 * i], &want.memory[1][8 * i], 8), 0) << i << got.listing;
+          for (int64_t i = 0; i < limit; ++i)
+            ASSERT_EQ(std::memcmp(&got.memory[1][8 * i], &want.memory[1][8 * i], 8), 0) << i << got.listing;
         }
       }
     }
@@ -365,7 +410,8 @@ TEST(CpuSimd, UniformConditionsAndExtraValues) {
   })";
   for (int64_t n : {0, 1, 16, 17, 130}) {
     for (Word flag : {0, 1}) {
-      expect_same(kText, {array_arg(wave<float>(n + 1)), array_arg(std::vector<float>(static_cast<size_t>(n))), scalar_arg(word(n)), scalar_arg(flag), scalar_arg(word(3.0f))});
+      expect_same(kText, {array_arg(wave<float>(n + 1)), array_arg(std::vector<float>(static_cast<size_t>(n))),
+                          scalar_arg(word(n)), scalar_arg(flag), scalar_arg(word(3.0f))});
     }
   }
 }

@@ -21,11 +21,12 @@ TEST(CpuSimdOps, EveryPureOpOnEveryType) {
       std::string operands = "%a";
       if (info.arity > 1) operands += ", %b";
       if (info.arity > 2) operands += ", %c";
-      const std::string text = "region @r(%x: " + type + "[1,c], %y: " + type + "[1,c], %z: " + type + "[1,c], %o: " + result +
+      const std::string text = "region @r(%x: " + type + "[1,c], %y: " + type + "[1,c], %z: " + type +
+                               "[1,c], %o: " + result +
                                "[1,c], %n: i64) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n"
-                               "  for simd %i = %zero to %n step %one {\n    %a = load %x[%i] : " + type +
-                               "\n    %b = load %y[%i] : " + type + "\n    %c = load %z[%i] : " + type + "\n    %r = " +
-                               std::string(info.name) + " " + operands + " : " + result +
+                               "  for simd %i = %zero to %n step %one {\n    %a = load %x[%i] : " +
+                               type + "\n    %b = load %y[%i] : " + type + "\n    %c = load %z[%i] : " + type +
+                               "\n    %r = " + std::string(info.name) + " " + operands + " : " + result +
                                "\n    store %r, %o[%i]\n    yield\n  }\n  yield\n}\n";
       const std::vector<Word> s = samples(t);
       std::vector<Word> x, y, z;
@@ -48,9 +49,11 @@ TEST(CpuSimdOps, EveryCast) {
   for (DType from : kTypes) {
     for (DType to : kTypes) {
       const std::string f(ir::name_of(from)), t(ir::name_of(to));
-      const std::string text = "region @r(%x: " + f + "[1,c], %o: " + t + "[1,c], %n: i64) {\n  %zero = const 0 : i64\n"
-                               "  %one = const 1 : i64\n  for simd %i = %zero to %n step %one {\n    %a = load %x[%i] : " + f +
-                               "\n    %r = cast %a : " + t + "\n    store %r, %o[%i]\n    yield\n  }\n  yield\n}\n";
+      const std::string text =
+          "region @r(%x: " + f + "[1,c], %o: " + t +
+          "[1,c], %n: i64) {\n  %zero = const 0 : i64\n"
+          "  %one = const 1 : i64\n  for simd %i = %zero to %n step %one {\n    %a = load %x[%i] : " +
+          f + "\n    %r = cast %a : " + t + "\n    store %r, %o[%i]\n    yield\n  }\n  yield\n}\n";
       std::vector<Word> x;
       for (int repeat = 0; repeat < 4; ++repeat) {
         for (Word a : samples(from)) {
@@ -68,9 +71,11 @@ TEST(CpuSimdOps, ConstantShiftsAndDivisors) {
     const DType t = ir::parse("region @r(%x: " + std::string(type) + ") {\n yield\n}")->body->args[0]->type.dtype;
     for (const char* op : {"shl", "shr", "floordiv", "mod", "rem"}) {
       for (int c : {0, 1, 2, 3, 7, 8, 16, 64}) {
-        const std::string text = "region @r(%x: " + std::string(type) + "[1,c], %o: " + type + "[1,c], %n: i64) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n  %k = const " +
-                                 std::to_string(c) + " : " + type + "\n  for simd %i = %zero to %n step %one {\n    %a = load %x[%i] : " + type +
-                                 "\n    %r = " + op + " %a, %k : " + type + "\n    store %r, %o[%i]\n    yield\n  }\n  yield\n}\n";
+        const std::string text =
+            "region @r(%x: " + std::string(type) + "[1,c], %o: " + type +
+            "[1,c], %n: i64) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n  %k = const " + std::to_string(c) +
+            " : " + type + "\n  for simd %i = %zero to %n step %one {\n    %a = load %x[%i] : " + type +
+            "\n    %r = " + op + " %a, %k : " + type + "\n    store %r, %o[%i]\n    yield\n  }\n  yield\n}\n";
         const std::vector<Word> x = samples(t);
         expect_same(text, {words_arg(t, x), words_arg(t, std::vector<Word>(x.size(), 0)), scalar_arg(x.size())});
         if (::testing::Test::HasFatalFailure()) return;

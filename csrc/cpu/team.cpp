@@ -1,0 +1,137 @@
+// Parallel loops at run time: chunks of the iteration space on the pool's threads, and who wins when some fail.
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "cpu/context.h"
+#include "runtime/poll.h"
+#include "runtime/pool.h"
+
+namespace appy::cpu {
+
+using runtime::Status;
+
+namespace {
+
+/// Below this a loop is not worth waking anybody: 20 us in units of ParallelLoop::cost.
+constexpr int64_t kSmall = 20'000 * 16;
+/// More rows of partial results would only lengthen the combining loop.
+constexpr int64_t kMaxRows = 256;
+
+}  // namespace
+
+struct Team : runtime::Job {
+  ParallelLoop* loop = nullptr;
+  Context* caller = nullptr;
+  int64_t chunks = 1;
+  int64_t size = 1;  // trips of a chunk
+  int threads = 1;
+  std::atomic<int64_t> next{0};
+  std::atomic<int64_t> first_failed{INT64_MAX};
+  std::atomic<bool> interrupted{false};
+  volatile int stop = 0;  // what workers poll
+  std::mutex mutex;       // guards the two below
+  runtime::Failure failure;
+  Status status = Status::done;
+
+  void run_chunk(Context& context, int64_t chunk) {
+    if (chunk > first_failed.load(std::memory_order_relaxed) || interrupted.load(std::memory_order_relaxed)) return;
+    const int64_t begin = chunk * size, end = chunk + 1 == chunks ? loop->trips : begin + size;
+    context.chunk = chunk;
+    const auto result = static_cast<Status>(loop->body(&context, loop->closure, begin, end, chunk));
+    if (result == Status::done) return;
+    std::lock_guard lock(mutex);
+    if (result == Status::interrupted) {
+      interrupted = true;
+    } else if (chunk < first_failed.load(std::memory_order_relaxed)) {
+      first_failed = chunk;
+      failure = context.failure;
+      status = result;
+    }
+    stop = 1;
+  }
+
+  void work(Context& context, int worker) {
+    if (loop->dynamic) {
+      for (int64_t chunk; (chunk = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) run_chunk(context, chunk);
+    } else {
+      for (int64_t chunk = worker; chunk < chunks; chunk += threads) run_chunk(context, chunk);
+    }
+  }
+
+  static void run_worker(Job* job, int worker) {
+    Team& team = *static_cast<Team*>(job);
+    Context context;
+    context.flag = worker == 0 ? team.caller->flag : &team.stop;
+    context.team = &team;
+    team.work(context, worker);
+  }
+
+  static void wait_for_others(Job* job) {
+    Team& team = *static_cast<Team*>(job);
+    if (*team.caller->flag == 0 || team.interrupted.load(std::memory_order_relaxed)) return;
+    if (runtime::poll() == 0) return;
+    team.interrupted = true;
+    team.stop = 1;
+  }
+};
+
+int64_t poll_slow(Context* context) {
+  Team* team = context->team;
+  if (!team || context->flag != &team->stop) {
+    if (*context->flag != 0 && runtime::poll() != 0) return static_cast<int64_t>(Status::interrupted);
+    if (!team) return 0;
+  }
+  if (team->interrupted.load(std::memory_order_relaxed)) return static_cast<int64_t>(Status::interrupted);
+  // A chunk before the failing one goes on; it may fail earlier still.
+  return context->chunk > team->first_failed.load(std::memory_order_relaxed) ? static_cast<int64_t>(Status::failed) : 0;
+}
+
+int64_t run_parallel(Context* context, ParallelLoop* loop) {
+  static thread_local std::vector<ir::Word> rows;
+  Team team;
+  team.loop = loop;
+  team.caller = context;
+  const int64_t trips = loop->trips;
+  int64_t threads = context->threads;
+  if (loop->threads > 0) threads = std::min(threads, loop->threads);
+  threads = std::min(threads, trips);
+  if (threads > 1 && (trips >= kSmall || trips * std::max<int64_t>(1, loop->cost) >= kSmall)) {
+    threads = std::min<int64_t>(threads, runtime::default_threads());
+  } else {
+    threads = 1;
+  }
+  threads = std::max<int64_t>(1, threads);
+  team.threads = static_cast<int>(threads);
+  if (loop->chunk > 0 && threads > 1) {
+    team.size = loop->chunk;
+  } else {
+    const int64_t pieces = loop->dynamic && threads > 1 ? threads * 8 : threads;
+    team.size = std::max<int64_t>(1, (trips + pieces - 1) / pieces);
+    if (loop->align > 1 && team.size > loop->align)
+      team.size = (team.size + loop->align - 1) / loop->align * loop->align;
+  }
+  if (loop->row_words > 0) team.size = std::max(team.size, (trips + kMaxRows - 1) / kMaxRows);
+  team.chunks = (trips + team.size - 1) / team.size;
+  loop->chunks = team.chunks;
+  if (loop->row_words > 0) {
+    rows.resize(std::max(rows.size(), static_cast<size_t>(team.chunks * loop->row_words + 8)));
+    loop->partials = rows.data();
+    loop->closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
+  }
+  team.run = Team::run_worker;
+  team.wait = Team::wait_for_others;
+  if (team.chunks < 2 || !runtime::run_job(team, std::min<int>(team.threads, static_cast<int>(team.chunks)))) {
+    // The same chunks on one thread: the result does not depend on who was free.
+    Context own;
+    own.flag = context->flag;
+    own.team = &team;
+    for (int64_t chunk = 0; chunk < team.chunks; ++chunk) team.run_chunk(own, chunk);
+  }
+  if (team.interrupted) return static_cast<int64_t>(Status::interrupted);
+  if (team.status != Status::done) context->failure = team.failure;
+  return static_cast<int64_t>(team.status);
+}
+
+}  // namespace appy::cpu

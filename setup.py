@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,11 +23,13 @@ class CMakeBuild(build_ext):
     """Configures and builds the target ``_C``.
 
     ``CMAKE_ARGS`` adds arguments to the configuration, ``APPY_BUILD_DIR`` names a build folder that is kept.
+    Without it the folder is configured anew: pip puts what the build requires in another place each time.
     """
 
     def build_extension(self, ext: Extension) -> None:
         target = Path(self.get_ext_fullpath(ext.name)).resolve()
-        build = Path(os.environ.get("APPY_BUILD_DIR", self.build_temp)).resolve()
+        kept = os.environ.get("APPY_BUILD_DIR")
+        build = Path(kept or self.build_temp).resolve()
         build.mkdir(parents=True, exist_ok=True)
         configure = [
             "cmake",
@@ -34,6 +37,8 @@ class CMakeBuild(build_ext):
             str(ROOT),
             "-B",
             str(build),
+            *([] if kept else ["--fresh"]),
+            *(["-G", "Ninja"] if shutil.which("ninja") else []),
             f"-DPython3_EXECUTABLE={sys.executable}",
             f"-DCMAKE_BUILD_TYPE={'Debug' if self.debug else 'Release'}",
             f"-DCMAKE_LIBRARY_OUTPUT_DIRECTORY={target.parent}",

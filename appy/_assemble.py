@@ -7,6 +7,7 @@ are written anew, so that nothing depends on what stands between two instruction
 from __future__ import annotations
 
 import dis
+import itertools
 import opcode
 from collections.abc import Iterator
 from types import CodeType
@@ -33,7 +34,7 @@ _CACHES = _cache_counts()
 class Instr:
     """One instruction. ``offset`` is that of its first code unit in the original code object, or -1."""
 
-    __slots__ = ("op", "arg", "offset", "target", "position", "direct", "new_offset", "extended")
+    __slots__ = ("arg", "direct", "extended", "new_offset", "offset", "op", "position", "target")
 
     def __init__(self, op: int, arg: int = 0, position: Position = (None, None, None, None), offset: int = -1) -> None:
         self.op = op
@@ -132,7 +133,7 @@ def disassemble(code: CodeType) -> Assembly:
 def stack_depths(assembly: Assembly) -> dict[Instr, int]:
     """The depth of the stack before each reachable instruction."""
     instrs = assembly.instrs
-    following = dict(zip(instrs, instrs[1:]))
+    following = dict(itertools.pairwise(instrs))
     depths: dict[Instr, int] = {}
     work = [(instrs[0], 0)] + [(h.target, h.depth + h.lasti + 1) for h in assembly.handlers]
     while work:

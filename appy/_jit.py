@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
@@ -66,11 +67,11 @@ def jit(function: Any = None, /, **options: Any) -> Any:
 
 
 def _decorate(function: Any, options: Options) -> Any:
-    if isinstance(function, (staticmethod, classmethod)):
+    if isinstance(function, staticmethod | classmethod):
         return type(function)(_decorate(function.__func__, options))
     if isinstance(function, property):
-        accessors = (_decorate(f, options) if f else f for f in (function.fget, function.fset, function.fdel))
-        return property(*accessors, function.__doc__)
+        fget, fset, fdel = (f and _decorate(f, options) for f in (function.fget, function.fset, function.fdel))
+        return property(fget, fset, fdel, function.__doc__)
     if isinstance(function, types.FunctionType) and not hasattr(function, "__wrapped__"):
         code = _compile(function, options)
         made = _with_code(function, code)
@@ -113,7 +114,7 @@ def _with_code(function: types.FunctionType, code: types.CodeType) -> types.Func
     made.__module__ = function.__module__
     made.__doc__ = function.__doc__
     made.__annotations__ = function.__annotations__
-    if hasattr(function, "__type_params__"):
+    if sys.version_info >= (3, 12):
         made.__type_params__ = function.__type_params__
     made.__dict__.update(function.__dict__)
     return made

@@ -55,7 +55,7 @@ def copy(array: Any) -> Any:
 def randn(*shape: Any, dtype: Any = "float64") -> Any:
     """Samples of the standard normal distribution; the shape as ints or as one tuple or list."""
     lib = tensorlib()
-    sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     if hasattr(lib, "randn"):
         return lib.randn(*sizes, dtype=_dtype(dtype))
     samples = lib.random.randn(*sizes)

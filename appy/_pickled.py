@@ -23,4 +23,3 @@ def region(key: str, index: int, begin: int, end: int, rows: list[tuple[Any, ...
         _C.set_recipe(found, _recipe((key, index), begin, end, rows, options))
         _regions[key, index] = found
     return found
-

@@ -150,9 +150,7 @@ def _after_else(instrs: list[Instr], begin: int, index: int, stop: int, pragma: 
     if line is None or not body_line < line <= pragma.end_line or instrs[stop].name == "RERAISE":
         return stop
     place = {instr: at for at, instr in enumerate(instrs)}
-    leaving = {
-        place[i.target] for i in instrs[index + 1 : stop] if i.target and not begin <= place[i.target] < stop
-    }
+    leaving = {place[i.target] for i in instrs[index + 1 : stop] if i.target and not begin <= place[i.target] < stop}
     if not leaving:
         return stop
     if len(leaving) != 1:

@@ -127,9 +127,7 @@ def _rewrite_constants(code: CodeType, options: Options, warn_only: bool) -> tup
     return tuple(changed)
 
 
-def _enter_regions(
-    code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], options: Options
-) -> CodeType | None:
+def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], options: Options) -> CodeType | None:
     from ._assemble import disassemble
     from ._regions import locate
 
@@ -142,7 +140,9 @@ def _enter_regions(
     for index, found in enumerate(locate(assembly, pragmas)):
         if not found.entries:
             reason = "its bytecode has a form that cannot be entered"
-            warn_fallback(code.co_filename, found.pragma.line, code.co_qualname, reason, dict(options).get("strict"))
+            warn_fallback(
+                code.co_filename, found.pragma.line, code.co_qualname, reason, bool(dict(options).get("strict"))
+            )
             continue
         if key is None:
             key = _key(code, pragmas, options)
@@ -221,11 +221,11 @@ def call_region(entry: Any, region: int, true: int) -> list[Any]:
 
 
 def _key(code: CodeType, pragmas: list[Any], options: Options) -> str:
+    import _imp  # hashlib takes 20 ms to import
     import marshal
-    from importlib.util import source_hash  # hashlib takes 20 ms to import
 
     data = marshal.dumps(code, 2) + repr((code.co_filename, pragmas, options)).encode()
-    return (source_hash(data) + source_hash(data[::-1])).hex()
+    return (_imp.source_hash(1, data) + _imp.source_hash(2, data)).hex()
 
 
 def _recipe(key: tuple[str, int], begin: int, end: int, rows: list[tuple[Any, ...]], options: Options) -> str:

@@ -49,6 +49,8 @@ def _sample(n: int) -> int:
 
 def _entered(answers: list[Any]) -> list[Any]:
     """What `_sample` gives for 3 when a region that answers so is put before its loop."""
+    from types import FunctionType
+
     from ._assemble import disassemble
     from ._regions import locate
     from ._rewrite import call_region
@@ -62,5 +64,5 @@ def _entered(answers: list[Any]) -> list[Any]:
     consts = (*code.co_consts, iter(answers).__next__, True)
     inserted = {e.begin: call_region(e, len(consts) - 2, len(consts) - 1) for e in region.entries}
     rewritten = assembly.assemble(inserted, consts, code.co_stacksize + 3)
-    entered = type(_sample)(rewritten, {"range": range})
+    entered = FunctionType(rewritten, {"range": range})
     return [entered(3) for _ in answers]

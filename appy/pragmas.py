@@ -15,8 +15,8 @@ import os
 import re
 import tokenize
 import warnings
-from dataclasses import dataclass, field
 from types import CodeType
+from typing import NamedTuple
 
 from . import _C
 from ._errors import AppyWarning, PragmaError
@@ -25,11 +25,11 @@ from ._errors import AppyWarning, PragmaError
 _CANDIDATE = re.compile(r"^[ \t]*#[ \t]?pragma(?![:\w])", re.MULTILINE)
 _COMMENT = re.compile(r"#[ \t]?pragma(?![:\w])[ \t]*(.*)$")
 _FUTURE_FLAGS = 0x1FF0000
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")  # fields that hold statements, in source order
 
 
-@dataclass(frozen=True)
-class PlacedPragma:
+class PlacedPragma(NamedTuple):
     """A pragma and the statement it speaks of.
 
     Lines count from 1 and columns, in UTF-8 bytes, from 0. ``kind`` is ``"loop"``, ``"atomic"`` or ``"tensor"``;
@@ -46,46 +46,71 @@ class PlacedPragma:
     pragma_line: int
 
 
-@dataclass
 class _Comment:
-    lines: list[int]
-    columns: list[int]
-    texts: list[str]
-    next_line: int = 0
-    next_column: int = -1
+    """Pragma comments in a row, and the position of the token that follows them."""
+
+    __slots__ = ("columns", "lines", "next_column", "next_line", "texts")
+
+    def __init__(self) -> None:
+        self.lines: list[int] = []
+        self.columns: list[int] = []
+        self.texts: list[str] = []
+        self.next_line = 0
+        self.next_column = -1
+
+    def add(self, line: int, column: int, comment: re.Match[str]) -> None:
+        self.lines.append(line)
+        self.columns.append(column + comment.start(1))
+        self.texts.append(comment.group(1).rstrip())
 
 
-@dataclass
-class _Misplaced:
+class _Misplaced(NamedTuple):
     line: int
     message: str
 
 
-@dataclass
+_Scope = tuple[str, int]  # qualified name and first line
+
+
 class _Source:
-    """One version of one file."""
+    """One version of one file: for each scope its pragmas, its faults, and the top-level statement that holds it."""
 
-    filename: str
-    text: str
-    tree: ast.Module
-    # (qualified name, first line) of a scope -> its pragmas, faults and the top-level statement that holds it
-    pragmas: dict[tuple[str, int], list[PlacedPragma]] = field(default_factory=dict)
-    faults: dict[tuple[str, int], list[PragmaError | _Misplaced]] = field(default_factory=dict)
-    top: dict[tuple[str, int], ast.stmt] = field(default_factory=dict)
-    codes: dict[tuple[int, int], dict[tuple[str, int], list[CodeType]]] = field(default_factory=dict)
+    def __init__(self, filename: str, text: str, tree: ast.Module) -> None:
+        self.filename = filename
+        self.text = text
+        self.tree = tree
+        self.pragmas: dict[_Scope, list[PlacedPragma]] = {}
+        self.faults: dict[_Scope, list[PragmaError | _Misplaced]] = {}
+        self.top: dict[_Scope, ast.stmt] = {}
+        self.codes: dict[tuple[int, int], dict[_Scope, list[CodeType]]] = {}
+        self.import_statements: list[ast.stmt] | None = None
 
-    def scope_codes(self, key: tuple[str, int], flags: int) -> list[CodeType]:
+    def scope_codes(self, key: _Scope, flags: int) -> list[CodeType]:
         """The code objects of that name and first line, compiled from this text under these future flags."""
         top = self.top.get(key)
         cached = self.codes.get((id(top), flags))
         if cached is None:
-            body = self.tree.body if top is None else [top]
+            # Imports come along: methods of a name that the module imports are compiled differently.
+            body = self.tree.body if top is None else [*self.imports(), top]
             module = ast.Module(body=body, type_ignores=[])
             code = compile(module, self.filename, "exec", flags=flags, dont_inherit=True)
             cached = {}
             _collect_codes(code, cached)
             self.codes[(id(top), flags)] = cached
         return cached.get(key, [])
+
+    def imports(self) -> list[ast.stmt]:
+        """The import statements in the module's own scope, up to those in the branches of its statements."""
+        if self.import_statements is None:
+            self.import_statements = []
+            waiting: list[ast.AST] = [*reversed(self.tree.body)]
+            while waiting:
+                node = waiting.pop()
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    self.import_statements.append(node)
+                elif isinstance(node, ast.If | ast.Try | ast.With | ast.ExceptHandler):
+                    waiting.extend(ast.iter_child_nodes(node))
+        return self.import_statements
 
 
 _sources: dict[str, tuple[object, _Source | None]] = {}
@@ -172,22 +197,69 @@ def _read(filename: str) -> tuple[object, str | None]:
 def _comments(text: str, tree: ast.Module) -> list[_Comment]:
     """Groups of pragma comments on lines of their own, each with the position of the token that follows.
 
-    Only the stretches between statement boundaries of the module that hold a candidate are tokenized.
+    A line that looks like one is one between statements. Where it stands inside an expression, perhaps in a string,
+    that stretch of the module is tokenized.
     """
     candidates = [text.count("\n", 0, m.start()) + 1 for m in _CANDIDATE.finditer(text)]
-    lines = text.splitlines(keepends=True)
-    ends = [0] + [node.end_lineno or 0 for node in tree.body]
+    lines = io.StringIO(text).readlines()  # as CPython counts lines
+    ends = [0] + [node.end_lineno or 0 for node in tree.body] + [len(lines)]
     out: list[_Comment] = []
-    for first, last in zip(ends, ends[1:]):
-        if not any(first < c <= last for c in candidates):
+    for node, first, last in zip([*tree.body, None], ends, ends[1:]):
+        inside = [line for line in candidates if first < line <= last]
+        if not inside:
             continue
-        out += _stretch_comments(lines[first:last], first)
-    if any(c > ends[-1] for c in candidates):
-        out += _stretch_comments(lines[ends[-1] :], ends[-1])
+        if node is not None and _in_expression(node, inside):
+            out += _tokenized_comments(lines[first:last], first)
+        else:
+            out += _line_comments(lines, inside)
     return out
 
 
-def _stretch_comments(lines: list[str], base: int) -> list[_Comment]:
+def _in_expression(node: ast.AST, lines: list[int]) -> bool:
+    """Whether one of these lines stands inside an expression of this statement, past its first line."""
+    blocks = [child for name in _BLOCKS for child in getattr(node, name, ())] if not isinstance(node, ast.expr) else []
+    if blocks:
+        for child in blocks:
+            first, last = _span(child)
+            inside = [line for line in lines if first < line <= last]
+            if inside and _in_expression(child, inside):
+                return True
+        rest = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt | ast.ExceptHandler)]
+        return any(_in_expression(child, lines) for child in rest if not isinstance(child, ast.match_case))
+    if hasattr(node, "lineno"):
+        first, last = _span(node)
+        return any(first < line <= last for line in lines)
+    return any(_in_expression(child, lines) for child in ast.iter_child_nodes(node))
+
+
+def _span(node: ast.AST) -> tuple[int, int]:
+    if isinstance(node, ast.match_case):
+        return node.pattern.lineno, node.body[-1].end_lineno or 0
+    return node.lineno, node.end_lineno  # type: ignore[attr-defined]
+
+
+def _line_comments(lines: list[str], candidates: list[int]) -> list[_Comment]:
+    out: list[_Comment] = []
+    for number in candidates:
+        line = lines[number - 1]
+        if not out or out[-1].next_line < number:
+            comment = _Comment()
+            out.append(comment)
+            for at in range(number, len(lines)):
+                stripped = lines[at].lstrip()
+                if stripped and not stripped.startswith("#"):
+                    comment.next_line, comment.next_column = at + 1, len(lines[at]) - len(stripped)
+                    break
+            else:
+                comment.next_line = len(lines) + 1
+        at = line.index("#")
+        match = _COMMENT.match(line.rstrip("\n")[at:])
+        if match:
+            out[-1].add(number, at, match)
+    return out
+
+
+def _tokenized_comments(lines: list[str], base: int) -> list[_Comment]:
     out: list[_Comment] = []
     current: _Comment | None = None
     fresh = True  # nothing but white space before this token on its line
@@ -197,11 +269,9 @@ def _stretch_comments(lines: list[str], base: int) -> list[_Comment]:
             match = _COMMENT.match(token.string) if fresh else None
             if match:
                 if current is None:
-                    current = _Comment([], [], [])
+                    current = _Comment()
                     out.append(current)
-                current.lines.append(base + token.start[0])
-                current.columns.append(token.start[1] + match.start(1))
-                current.texts.append(match.group(1).rstrip())
+                current.add(base + token.start[0], token.start[1], match)
         elif token.type not in skip:
             if current is not None and token.type not in (tokenize.NEWLINE, tokenize.ENDMARKER):
                 line = lines[token.start[0] - 1]
@@ -230,24 +300,22 @@ class _Placer:
             key = self._scope_before(comment)
             self._fault(key, _Misplaced(comment.lines[0], "is not followed by a statement"))
 
-    def visit(self, node: ast.AST, prefix: str, key: tuple[str, int], top: ast.stmt) -> None:
+    def visit(self, node: ast.AST, prefix: str, key: _Scope, top: ast.stmt) -> None:
         if isinstance(node, ast.stmt):
             comment = self.by_position.get((node.lineno, node.col_offset))
             if comment is not None and id(comment) in self.unplaced:
                 del self.unplaced[id(comment)]
                 self.place(comment, node, key)
-        if isinstance(node, _SCOPES):
-            name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
-            first = node.lineno
-            for decorator in getattr(node, "decorator_list", ()):
-                first = min(first, decorator.lineno)
-            qualname = prefix + name
-            key = (qualname, first)
-            prefix = qualname + ("." if isinstance(node, ast.ClassDef) else ".<locals>.")
-            self.source.top[key] = top
-            self.spans.append((first, node.col_offset, key))
-        for child in ast.iter_child_nodes(node):
-            self.visit(child, prefix, key, top)
+            if isinstance(node, _SCOPES):
+                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                qualname = prefix + node.name
+                key = (qualname, first)
+                prefix = qualname + ("." if isinstance(node, ast.ClassDef) else ".<locals>.")
+                self.source.top[key] = top
+                self.spans.append((first, node.col_offset, key))
+        for name in _BLOCKS:
+            for child in getattr(node, name, ()):
+                self.visit(child, prefix, key, top)
 
     def place(self, comment: _Comment, node: ast.stmt, key: tuple[str, int]) -> None:
         text = "\n".join(comment.texts)
@@ -275,7 +343,7 @@ class _Placer:
             f"{self.source.filename}, line {line}, column {at + 1}: cannot read `{comment.texts[row]}`: expected {expected}"
         )
 
-    def _fault(self, key: tuple[str, int], fault: PragmaError | _Misplaced) -> None:
+    def _fault(self, key: _Scope, fault: PragmaError | _Misplaced) -> None:
         self.source.faults.setdefault(key, []).append(fault)
 
     def _scope_before(self, comment: _Comment) -> tuple[str, int]:
@@ -292,7 +360,7 @@ def _misplaced(kind: str, node: ast.stmt) -> str:
         return f"is a loop pragma and stands before a statement that is no `for` loop ({what})"
     if kind == "atomic" and not (isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript)):
         return f"says `atomic` and stands before a statement that updates no array element ({what})"
-    if kind == "tensor" and not isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)):
+    if kind == "tensor" and not isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
         return f"is a tensor pragma and stands before a statement that is no assignment ({what})"
     return ""
 
@@ -308,7 +376,7 @@ def _warn_once(filename: str, fault: PragmaError | _Misplaced) -> None:
     warnings.warn_explicit(message, AppyWarning, filename, line or 1)
 
 
-def _collect_codes(code: CodeType, into: dict[tuple[str, int], list[CodeType]]) -> None:
+def _collect_codes(code: CodeType, into: dict[_Scope, list[CodeType]]) -> None:
     first = code.co_firstlineno if code.co_name != "<module>" else 1
     into.setdefault((code.co_qualname, first), []).append(code)
     for const in code.co_consts:

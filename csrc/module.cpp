@@ -267,6 +267,8 @@ void translate(std::exception_ptr pointer) {
 
 }  // namespace
 
+// The function that the macro makes is called by ours.
+#define PyInit__C make_module
 PYBIND11_MODULE(_C, m) {
   m.doc() = "The compiler behind the appy package.";
   if (!appy::frame::init_region_type()) throw py::error_already_set();
@@ -311,4 +313,13 @@ PYBIND11_MODULE(_C, m) {
       .def("parameters", &Lowered::parameters)
       .def("run", &run_lowered, py::kw_only(), py::arg("optimised") = false);
   m.def("lower", &lower, py::arg("function"));
+}
+#undef PyInit__C
+
+/// PyGILState_Ensure, which pybind11 and our signal handling call, knows the main interpreter only and may wait for
+/// ever in another one.
+extern "C" PYBIND11_EXPORT PyObject* PyInit__C() {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return make_module();
+  PyErr_SetString(PyExc_ImportError, "appy runs in the main interpreter only, not in subinterpreters");
+  return nullptr;
 }

@@ -8,7 +8,7 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 logged() {
   local log=$1
   shift
-  "$@" >"$log" 2>&1 || { tail -n 60 "$log"; die "this failed, see $log: $*"; }
+  "$@" >"$log" 2>&1 || { tail -n 60 "$log"; printf 'error: this failed, see %s: %s\n' "$log" "$*" >&2; return 1; }
 }
 
 # Debian packages that the build and the tests need; installs what is missing.
@@ -87,6 +87,6 @@ build_in_place() {
   shift 2
   mkdir -p build
   # The build folder's name is no part of what ccache compares: three Pythons share what does not see Python's headers.
-  APPY_BUILD_DIR=$build CMAKE_GENERATOR=Ninja CCACHE_NOHASHDIR=1 CMAKE_ARGS="$*" \
+  APPY_BUILD_DIR=$build CCACHE_NOHASHDIR=1 CMAKE_ARGS="$*" \
     logged "$build.log" "$python" setup.py -q build_ext --inplace
 }

@@ -209,20 +209,17 @@ x86::Gp Function::running_pointer(const Form& form, const Stride& s, size_t dept
   return pointer;
 }
 
-x86::Mem Function::address(const Form& form, std::span<const ir::Value* const> without) {
+x86::Mem Function::address(const Form& form) {
   const size_t here = depth();
   const Level& level = levels_[here];
   const ir::Value* iv = level.loop && level.loop->code == ir::Opcode::for_ ? level.loop->blocks[0]->args[0] : nullptr;
-  auto left_out = [&](const ir::Value* v) { return std::find(without.begin(), without.end(), v) != without.end(); };
-  for (const auto& [term, stride] : form.terms) {
-    if (!left_out(term)) reg(term);
-  }
+  for (const auto& [term, stride] : form.terms) reg(term);
   const ir::Value* index = nullptr;
   uint32_t shift = 0;
   x86::Gp base;
   const Stride* running = nullptr;
   for (const auto& [term, stride] : form.terms) {
-    if (left_out(term) || here == 0) continue;
+    if (here == 0) continue;
     if (term == iv) {
       if (is_scale(stride)) {
         index = term;
@@ -234,7 +231,7 @@ x86::Mem Function::address(const Form& form, std::span<const ir::Value* const> w
   }
   base = running ? running_pointer(form, *running, here) : partial_address(form, here);
   for (const auto& [term, stride] : form.terms) {
-    if (left_out(term) || term == index || (running && term == iv)) continue;
+    if (term == index || (running && term == iv)) continue;
     if (here > 0 && depth_of(term) < static_cast<int>(here)) continue;
     if (!index && is_scale(stride)) {
       index = term;

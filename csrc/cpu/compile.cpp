@@ -90,7 +90,8 @@ std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, const Options& 
   if (options.keep_listing) code.setLogger(&logger);
   x86::Compiler cc(&code);
 #ifdef APPY_VERIFY_PASSES
-  cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateIntermediate);
+  cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateIntermediate |
+                          asmjit::DiagnosticOptions::kValidateAssembler);
 #endif
   Module module(graph, isa, cc);
   Function(module).emit_region();

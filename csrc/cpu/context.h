@@ -33,17 +33,33 @@ enum ClosureWord : int { kArgs, kLower, kStep, kPartials, kFirstCaptured };
 /// Runs trips [begin, end); `chunk` counts the chunks in iteration order and selects the row of partial results.
 using BodyEntry = int64_t (*)(Context*, Closure*, int64_t begin, int64_t end, int64_t chunk);
 
+/// A view that the loop's body only updates, by atomics of one combiner.
+struct AtomicTarget {
+  uint32_t word;  // its first argument word
+  int8_t rank;    // 1 or 2
+  ir::DType dtype;
+  ir::Combiner combiner;
+  ir::Layout layout;
+};
+static_assert(sizeof(AtomicTarget) == 8);
+constexpr int64_t kMaxTargets = 4;
+
 /// A `for parallel` as generated code describes it.
 struct ParallelLoop {
   BodyEntry body;
+  BodyEntry alone;  // the body for a single thread, whose atomics are plain updates; the same where there are none
   Closure* closure;
   int64_t trips;
-  int64_t cost;        // of one iteration, estimated, in 1/16 ns
-  int64_t chunk;       // schedule's or block's, 0: automatic
-  int64_t threads;     // num_threads, 0: default
-  int64_t dynamic;     // schedule
-  int64_t align;       // chunk bounds are multiples of it where possible
-  int64_t row_words;   // of partial results; 0: nothing is reduced
+  int64_t cost;       // of one iteration, estimated, in 1/16 ns
+  int64_t chunk;      // schedule's or block's, 0: automatic
+  int64_t threads;    // num_threads, 0: default
+  int64_t dynamic;    // schedule
+  int64_t align;      // chunk bounds are multiples of it where possible
+  int64_t row_words;  // of partial results; 0: nothing is reduced
+  int64_t closure_words;
+  int64_t arg_words;
+  int64_t targets;  // views that workers may have private copies of; 0: none, or not of all
+  AtomicTarget target[kMaxTargets];
   ir::Word* partials;  // out: row_words words for each chunk
   int64_t chunks;      // out
 };

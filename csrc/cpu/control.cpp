@@ -71,6 +71,13 @@ Function::Bounds Function::bounds(const ir::Op& loop) {
       cc_.xor_(zero.r32(), zero.r32());
       cc_.cmp(to, from);
       cc_.cmovl(b.trips, zero);
+    } else if (std::has_single_bit(size)) {
+      cc_.sub(b.trips, 1);
+      cc_.shr(b.trips, std::countr_zero(size));
+      cc_.add(b.trips, 1);
+      cc_.xor_(zero.r32(), zero.r32());
+      cc_.cmp(to, from);
+      cc_.cmovle(b.trips, zero);
     } else {
       asmjit::Label done = cc_.newLabel(), some = cc_.newLabel();
       cc_.cmp(to, from);
@@ -78,15 +85,9 @@ Function::Bounds Function::bounds(const ir::Op& loop) {
       cc_.xor_(b.trips.r32(), b.trips.r32());
       cc_.jmp(done);
       cc_.bind(some);
-      if (std::has_single_bit(size)) {
-        cc_.sub(b.trips, 1);
-        cc_.shr(b.trips, std::countr_zero(size));
-        cc_.add(b.trips, 1);
-      } else {
-        x86::Gp by = cc_.newGpq();
-        load_imm(by, static_cast<int64_t>(size));
-        divide(b.trips, by);
-      }
+      x86::Gp by = cc_.newGpq();
+      load_imm(by, static_cast<int64_t>(size));
+      divide(b.trips, by);
       cc_.bind(done);
     }
   } else if (b.step_known) {
@@ -227,6 +228,7 @@ void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<cons
   cc_.bind(head);
   emit_block(body, [&](const ir::Op& last) { terminate(last, frame, true); });
   frames_.pop_back();
+  for (const ir::Value* v : body.last->operands) targets_[v->id] = {};
   cc_.bind(frame.latch);
   advance(levels_.back());
   add_step(iv, b);

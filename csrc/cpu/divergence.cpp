@@ -1,6 +1,9 @@
 #include "cpu/divergence.h"
 
 #include <algorithm>
+#include <unordered_map>
+
+#include "cpu/function.h"
 
 namespace appy::cpu {
 
@@ -10,6 +13,7 @@ Divergence::Divergence(const ir::Op& loop) : loop_(loop), varying_(loop.graph->v
   for (const ir::Value* arg : loop.blocks[0]->args) varying_[arg->id] = true;
   while (update(*loop.blocks[0], false, &loop)) {
   }
+  find_narrow_indices();
   survey();
 }
 
@@ -118,6 +122,32 @@ bool Divergence::uniform(const ir::Op& op) const {
   return true;
 }
 
+void Divergence::find_narrow_indices() {
+  std::unordered_map<const ir::Value*, int> uses, as_index;
+  ir::walk(*loop_.blocks[0], [&](ir::Op& op) {
+    for (const ir::Value* v : op.operands) ++uses[v];
+    if (!op.access) return;
+    // The gather's index is this one term, at a scale of the addressing mode.
+    const ir::Value* index = nullptr;
+    int others = 0, scale = 0;
+    for (const auto& [term, stride] : address_form(op).terms) {
+      if (!varying(term)) continue;
+      ++others;
+      index = term;
+      scale = stride.constant() && stride.known > 0 && stride.known <= 8 ? static_cast<int>(stride.known) : 0;
+    }
+    if (others == 1 && index != linear() && (scale == 1 || scale == 2 || scale == 4 || scale == 8)) {
+      for (size_t i = op.first_term(); i < op.operands.size(); ++i) as_index[index] += op.operands[i] == index;
+    }
+  });
+  for (auto [v, count] : as_index) {
+    const bool widened = v->op && v->op->code == Opcode::cast_ && v->type.dtype == ir::DType::i64_ &&
+                         v->op->operands[0]->type.dtype == ir::DType::i32_ &&
+                         !ir::defined_outside(*v, *loop_.blocks[0]);
+    if (widened && uses[v] == count) narrow_.insert(v);
+  }
+}
+
 void Divergence::survey() {
   bool stored = false;
   auto widen = [&](ir::DType t) {
@@ -155,17 +185,18 @@ void Divergence::survey() {
       if (!varying(v)) continue;
       any = true;
       const bool term = op.access && i >= op.first_term();
+      has_gather |= term && v != linear();
       if (v == linear()) {
         value_of_linear |= !term;
         if (!term) widest = 8;
-      } else if (!v->type.is_view()) {
+      } else if (!v->type.is_view() && !narrow_index(v)) {
         widen(v->type.dtype);
       }
     }
     for (const ir::Value* v : op.results) {
       if (!varying(v)) continue;
       any = true;
-      widen(v->type.dtype);
+      if (!narrow_index(v)) widen(v->type.dtype);
     }
     if (op.code == Opcode::store_ && any) widen(op.operands[0]->type.dtype);
     const bool divides = op.code == Opcode::floordiv_ || op.code == Opcode::mod_ || op.code == Opcode::rem_;

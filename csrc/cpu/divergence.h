@@ -23,10 +23,14 @@ class Divergence {
   /// Everything in the op is uniform and runs once for all lanes.
   bool uniform(const ir::Op& op) const;
 
+  /// A 32-bit integer widened only to index gathers that widen it themselves.
+  bool narrow_index(const ir::Value* v) const { return narrow_.contains(v); }
+
   bool has_divergent_loop() const { return !divergent_.empty(); }
   bool has_varying_if = false;
   bool has_inner_loop = false;
   bool has_check = false;
+  bool has_gather = false;
   bool check_after_store = false;
   bool own_break = false;         // a break out of the simd loop itself
   bool unsupported_loop = false;  // an inner for whose per-lane trip count needs a division
@@ -37,11 +41,13 @@ class Divergence {
  private:
   bool update(const ir::Block&, bool condition_varies, const ir::Op* loop);
   bool mark(const ir::Value*);
+  void find_narrow_indices();
   void survey();
 
   const ir::Op& loop_;
   std::vector<bool> varying_;
   std::unordered_set<const ir::Op*> divergent_, splits_;
+  std::unordered_set<const ir::Value*> narrow_;
 };
 
 }  // namespace appy::cpu

@@ -106,6 +106,10 @@ void Function::emit_poll(const ir::Op& op) {
       word_of(results[i], state[i], word);
       cc_.mov(x86::qword_ptr(results_, static_cast<int32_t>(8 * i)), word);
     }
+    if (!state.empty()) {
+      const auto at = static_cast<int32_t>(offsetof(runtime::Failure, has_state));
+      cc_.mov(x86::byte_ptr(context_, kFailure + at), 1);
+    }
     cc_.ret(status);
   });
   cc_.cmp(x86::dword_ptr(flag_), 0);

@@ -287,7 +287,12 @@ void Function::emit(const ir::Op& op) {
       break;
   }
   const ir::Value* v = op.result();
-  if (m_.uses[v->id] == 0 || deferred(op)) return;
+  if (m_.uses[v->id] == 0) return;
+  if (deferred(op)) {
+    // A block may be emitted twice: what was computed on demand in the first copy is not there in the second.
+    regs_[v->id] = {};
+    return;
+  }
   x86::Reg to = destination(v);
   emit_pure(op, to);
   bind(v, to);

@@ -107,7 +107,6 @@ class Function {
   void call(const void* target, x86::Reg result, std::span<const x86::Reg> args);
   void load_scalar(ir::DType, x86::Reg to, const x86::Mem&);
   void store_scalar(ir::DType, const x86::Mem&, x86::Reg);
-  bool in_parallel(const ir::Op&) const;
   void atomic_update(const ir::Op&, ir::DType, x86::Mem, x86::Reg value);
 
   // Placement.
@@ -129,8 +128,8 @@ class Function {
   // Memory.
   x86::Mem view_word(const ir::Value* view, int word);
   x86::Gp stride_reg(const ir::Value* view, const Stride&);
-  /// The address for the current values of all terms but those in `without`, which lie at the innermost level.
-  x86::Mem address(const Form&, std::span<const ir::Value* const> without = {});
+  /// The address for the current values of the terms.
+  x86::Mem address(const Form&);
   x86::Mem address(const ir::Op& access) { return address(address_form(access)); }
 
   // Checks.
@@ -144,8 +143,6 @@ class Function {
   void word_of(const ir::Value*, x86::Reg, x86::Gp to);
   /// The iteration variable of the outlined loop, or an invalid register.
   x86::Gp failing_iteration();
-  x86::Gp context() const { return context_; }
-  x86::Gp args() const { return args_; }
   bool in_outlined() const { return root_ != nullptr; }
 
   // Loops.
@@ -181,7 +178,6 @@ class Function {
   void terminate(const ir::Op&, const Frame&, bool at_end);
   /// May the parallel loop become a function of its own?
   bool can_outline(const ir::Op&) const;
-  std::vector<Frame>& frames() { return frames_; }
   /// Writes into `to` the combination of partial results a and b of the loop's carried values, a being earlier.
   void combine(const ir::Loop&, std::span<const ir::DType>, std::span<const x86::Reg> a, std::span<const x86::Reg> b);
   /// What a partial result starts from.
@@ -211,7 +207,6 @@ class Function {
   void shift(ir::Opcode, ir::DType, x86::Gp to, x86::Gp a, const ir::Value* count);
   void real_arithmetic(ir::Opcode, ir::DType, x86::Xmm to, x86::Xmm a, const asmjit::Operand& b);
   bool fused(const ir::Op&, x86::Xmm to);
-  void real_math(const ir::Op&, x86::Xmm to);
   asmjit::Operand gp_or_imm(const ir::Value*);
   Flags compare(const ir::Op&);
   Flags overflow(const ir::Op&);
@@ -226,6 +221,7 @@ class Function {
   x86::Compiler& cc_;
   asmjit::FuncNode* node_ = nullptr;
   const ir::Op* root_ = nullptr;  // the outlined loop
+  bool alone_ = true;             // atomics need not be indivisible
   x86::Gp context_, args_, results_, flag_;
   std::vector<x86::Reg> regs_;
   std::vector<int> depths_;

@@ -44,6 +44,11 @@ float log_gamma_f(float x) {
   return lgammaf_r(x, &sign);
 }
 
+template <class T>
+T scaled(T a, T n) {
+  return std::isnan(n) ? n : std::ldexp(a, static_cast<int>(n));
+}
+
 using Unary = double (*)(double);
 using UnaryF = float (*)(float);
 using Binary = double (*)(double, double);
@@ -101,6 +106,8 @@ const void* binary(Opcode code, bool wide) {
       return pick(&::hypot, &::hypotf);
     case Opcode::nextafter_:
       return pick(&::nextafter, &::nextafterf);
+    case Opcode::scale_:
+      return pick(&scaled<double>, &scaled<float>);
     case Opcode::rem_:
       return pick(&::fmod, &::fmodf);
     case Opcode::mod_:

@@ -17,6 +17,7 @@ namespace x86 = asmjit::x86;
 struct Outlined {
   const ir::Op* loop = nullptr;
   asmjit::FuncNode* node = nullptr;
+  bool alone = false;                      // no other thread updates what its atomics update
   std::vector<const ir::Value*> captured;  // closure words, after args, lower, step and the partials' address
 };
 

@@ -1,8 +1,10 @@
 // `for parallel`: the loop's body becomes a function over a chunk of the iterations, which the team runs.
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
 
 #include "cpu/function.h"
+#include "cpu/privatise.h"
 #include "cpu/reductions.h"
 #include "cpu/vector_loop.h"
 
@@ -70,6 +72,42 @@ bool irregular(const ir::Op& loop) {
   return found;
 }
 
+/// The views that workers may have private copies of; empty where an atomic's target is not one of them.
+std::vector<AtomicTarget> atomic_targets(const Module& m, const ir::Op& loop) {
+  std::vector<AtomicTarget> found;
+  bool all = !m.graph.may_alias;
+  ir::walk(*loop.blocks[0], [&](ir::Op& op) {
+    if (op.code != Opcode::atomic_) return;
+    const ir::Type t = op.view()->type;
+    const auto word = static_cast<uint32_t>(m.param_word[op.view()->id]);
+    all &= (t.rank == 1 || t.rank == 2) && can_privatise(t.dtype, op.combiner);
+    for (const AtomicTarget& other : found) {
+      if (other.word != word) continue;
+      all &= other.combiner == op.combiner;
+      return;
+    }
+    found.push_back({word, t.rank, t.dtype, op.combiner, t.layout});
+  });
+  ir::walk(*loop.blocks[0], [&](ir::Op& op) {
+    if (!op.access || op.code == Opcode::atomic_) return;
+    for (const AtomicTarget& t : found) all &= t.word != static_cast<uint32_t>(m.param_word[op.view()->id]);
+  });
+  if (!all || found.size() > static_cast<size_t>(kMaxTargets)) found.clear();
+  return found;
+}
+
+bool has_atomics(const ir::Op& loop) {
+  bool found = false;
+  ir::walk(*loop.blocks[0], [&](ir::Op& op) { found |= op.code == Opcode::atomic_; });
+  return found;
+}
+
+int64_t words_of(const ir::Graph& graph) {
+  int64_t words = 0;
+  for (const ir::Value* param : graph.body->args) words += param->type.is_view() ? 1 + 2 * param->type.rank : 1;
+  return words;
+}
+
 }  // namespace
 
 bool Function::can_outline(const ir::Op& loop) const {
@@ -80,10 +118,12 @@ bool Function::can_outline(const ir::Op& loop) const {
       return false;
     }
   }
-  bool own_break = false;
-  ir::walk(*loop.blocks[0],
-           [&](ir::Op& op) { own_break |= op.code == Opcode::break_ && ir::enclosing_loop(*op.parent) == &loop; });
-  return !own_break;
+  bool keep = false;
+  ir::walk(*loop.blocks[0], [&](ir::Op& op) {
+    keep |= op.code == Opcode::break_ && ir::enclosing_loop(*op.parent) == &loop;
+    keep |= op.code == Opcode::atomic_ && m_.graph.exact && ir::is_real(op.operands[0]->type.dtype);
+  });
+  return !keep;
 }
 
 void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span<const x86::Reg> carried) {
@@ -97,7 +137,11 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
       if (seen.insert(v).second) outlined.captured.push_back(v);
     }
   });
-  cc_.newFuncNode(&outlined.node, asmjit::FuncSignatureT<int64_t, void*, void*, int64_t, int64_t, int64_t>());
+  const auto signature = asmjit::FuncSignatureT<int64_t, void*, void*, int64_t, int64_t, int64_t>();
+  cc_.newFuncNode(&outlined.node, signature);
+  Outlined alone = outlined;
+  alone.alone = true;
+  if (has_atomics(loop)) cc_.newFuncNode(&alone.node, signature);
   const size_t words = kFirstCaptured + outlined.captured.size() + carried.size();
   x86::Mem closure = cc_.newStack(static_cast<uint32_t>(8 * words), 8);
   x86::Mem loop_data = cc_.newStack(sizeof(ParallelLoop), 8);
@@ -129,6 +173,8 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
   x86::Gp address = cc_.newGpq();
   cc_.lea(address, x86::ptr(outlined.node->label()));
   put(loop_data, offsetof(ParallelLoop, body), address);
+  cc_.lea(address, x86::ptr(alone.node->label()));
+  put(loop_data, offsetof(ParallelLoop, alone), address);
   x86::Gp pointer = cc_.newGpq();
   cc_.lea(pointer, closure);
   put(loop_data, offsetof(ParallelLoop, closure), pointer);
@@ -137,12 +183,20 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
   const int64_t row = (static_cast<int64_t>(carried.size()) + kRowAlign - 1) / kRowAlign * kRowAlign;
   const bool dynamic =
       l.schedule == ir::Schedule::dynamic || (l.schedule == ir::Schedule::automatic && irregular(loop));
-  const std::pair<size_t, int64_t> fields[] = {{offsetof(ParallelLoop, cost), cost_of(body, l.simd ? 4 : 1)},
-                                               {offsetof(ParallelLoop, chunk), l.chunk},
-                                               {offsetof(ParallelLoop, threads), l.threads},
-                                               {offsetof(ParallelLoop, dynamic), dynamic},
-                                               {offsetof(ParallelLoop, align), l.simd ? 64 : 1},
-                                               {offsetof(ParallelLoop, row_words), row}};
+  const std::vector<AtomicTarget> targets = atomic_targets(m_, loop);
+  std::vector<std::pair<size_t, int64_t>> fields = {
+      {offsetof(ParallelLoop, cost), cost_of(body, l.simd ? 4 : 1)},
+      {offsetof(ParallelLoop, chunk), l.chunk},
+      {offsetof(ParallelLoop, threads), l.threads},
+      {offsetof(ParallelLoop, dynamic), dynamic},
+      {offsetof(ParallelLoop, align), l.simd ? 64 : 1},
+      {offsetof(ParallelLoop, row_words), row},
+      {offsetof(ParallelLoop, closure_words), static_cast<int64_t>(words)},
+      {offsetof(ParallelLoop, arg_words), words_of(m_.graph)},
+      {offsetof(ParallelLoop, targets), static_cast<int64_t>(targets.size())}};
+  for (size_t i = 0; i < targets.size(); ++i) {
+    fields.emplace_back(offsetof(ParallelLoop, target) + i * sizeof(AtomicTarget), std::bit_cast<int64_t>(targets[i]));
+  }
   for (auto [offset, value] : fields) {
     x86::Gp word = cc_.newGpq();
     load_imm(word, value);
@@ -178,11 +232,14 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
   }
   cc_.bind(done);
   m_.summary.push_back(m_.where(loop) + ": threads, " + (dynamic ? "dynamic" : "static") + " schedule");
+  if (alone.node != outlined.node) m_.outlined.push_back(std::move(alone));
   m_.outlined.push_back(std::move(outlined));
 }
 
 void Function::emit_outlined(const Outlined& outlined) {
+  const size_t lines = m_.summary.size();
   begin(outlined.node);
+  alone_ = outlined.alone;
   root_ = outlined.loop;
   const ir::Op& loop = *root_;
   x86::Gp closure = cc_.newGpq("closure"), first = cc_.newGpq("begin"), last = cc_.newGpq("end"),
@@ -250,6 +307,7 @@ void Function::emit_outlined(const Outlined& outlined) {
   }
   leave(runtime::Status::done);
   finish();
+  if (outlined.alone) m_.summary.resize(lines);  // the other version says the same
 }
 
 }  // namespace appy::cpu

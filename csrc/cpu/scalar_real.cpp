@@ -158,6 +158,10 @@ void Function::emit_real(const ir::Op& op, x86::Xmm to) {
     case Opcode::abs_:
       cc_.vandps(to, xmm(op.operands[0]), sign_bits(true));
       return;
+    case Opcode::scale_:
+      if (!avx512()) break;
+      cc_.emit(wide ? Id::kIdVscalefsd : Id::kIdVscalefss, to, xmm(op.operands[0]), xmm(op.operands[1]));
+      return;
     case Opcode::copysign_: {
       x86::Xmm sign = cc_.newXmm(), size = cc_.newXmm();
       cc_.vandps(size, xmm(op.operands[0]), sign_bits(true));
@@ -404,14 +408,6 @@ void Function::atomic_update(const ir::Op& op, DType t, x86::Mem at, x86::Reg va
 #undef X
   };
   const Opcode code = kCodes[static_cast<size_t>(op.combiner)];
-  const bool alone = !in_parallel(op);
-  if (alone) {
-    x86::Reg old = new_reg(t), sum = new_reg(t);
-    load_scalar(t, old, at);
-    arithmetic(code, t, sum, old, value);
-    store_scalar(t, at, sum);
-    return;
-  }
   const int size = ir::size_of(t);
   at.setSize(static_cast<uint32_t>(size));
   auto sized = [&](x86::Gp r) -> x86::Gp {
@@ -421,7 +417,15 @@ void Function::atomic_update(const ir::Op& op, DType t, x86::Mem at, x86::Reg va
     return r.r8();
   };
   if (code == Opcode::add_ && !ir::is_real(t) && t != DType::bool_) {
-    cc_.lock().add(at, sized(value.as<x86::Gp>()));
+    if (!alone_) cc_.lock();
+    cc_.add(at, sized(value.as<x86::Gp>()));
+    return;
+  }
+  if (alone_) {
+    x86::Reg old = new_reg(t), sum = new_reg(t);
+    load_scalar(t, old, at);
+    arithmetic(code, t, sum, old, value);
+    store_scalar(t, at, sum);
     return;
   }
   x86::Gp expected = cc_.newGpq(), desired = cc_.newGpq();
@@ -443,13 +447,6 @@ void Function::atomic_update(const ir::Op& op, DType t, x86::Mem at, x86::Reg va
   }
   cc_.lock().cmpxchg(at, sized(desired), sized(expected));
   cc_.jne(again);
-}
-
-bool Function::in_parallel(const ir::Op& op) const {
-  for (const ir::Block* b = op.parent; b && b->owner; b = b->owner->parent) {
-    if (b->owner->loop && b->owner->loop->parallel) return true;
-  }
-  return false;
 }
 
 void Function::call(const void* target, x86::Reg result, std::span<const x86::Reg> args) {

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "cpu/context.h"
+#include "cpu/privatise.h"
 #include "runtime/poll.h"
 #include "runtime/pool.h"
 
@@ -30,16 +32,18 @@ struct Team : runtime::Job {
   std::atomic<int64_t> next{0};
   std::atomic<int64_t> first_failed{INT64_MAX};
   std::atomic<bool> interrupted{false};
-  volatile int stop = 0;  // what workers poll
-  std::mutex mutex;       // guards the two below
+  volatile int stop = 0;       // what workers poll
+  ir::Word* copies = nullptr;  // of the atomics' targets, private_size words a worker; null: none
+  size_t private_size = 0;
+  std::mutex mutex;  // guards the targets of private copies and the two below
   runtime::Failure failure;
   Status status = Status::done;
 
-  void run_chunk(Context& context, int64_t chunk) {
+  void run_chunk(Context& context, BodyEntry body, Closure* closure, int64_t chunk) {
     if (chunk > first_failed.load(std::memory_order_relaxed) || interrupted.load(std::memory_order_relaxed)) return;
     const int64_t begin = chunk * size, end = chunk + 1 == chunks ? loop->trips : begin + size;
     context.chunk = chunk;
-    const auto result = static_cast<Status>(loop->body(&context, loop->closure, begin, end, chunk));
+    const auto result = static_cast<Status>(body(&context, closure, begin, end, chunk));
     if (result == Status::done) return;
     std::lock_guard lock(mutex);
     if (result == Status::interrupted) {
@@ -53,10 +57,23 @@ struct Team : runtime::Job {
   }
 
   void work(Context& context, int worker) {
+    Closure* closure = loop->closure;
+    BodyEntry body = loop->body;
+    if (copies) {
+      closure = make_private(*loop, copies + private_size * static_cast<size_t>(worker));
+      body = loop->alone;
+    }
     if (loop->dynamic) {
-      for (int64_t chunk; (chunk = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) run_chunk(context, chunk);
+      for (int64_t chunk; (chunk = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) {
+        run_chunk(context, body, closure, chunk);
+      }
     } else {
-      for (int64_t chunk = worker; chunk < chunks; chunk += threads) run_chunk(context, chunk);
+      for (int64_t chunk = worker; chunk < chunks; chunk += threads) run_chunk(context, body, closure, chunk);
+    }
+    if (copies) {
+      // After a failure as well: what earlier iterations updated counts.
+      std::lock_guard lock(mutex);
+      merge_private(*loop, closure);
     }
   }
 
@@ -89,7 +106,9 @@ int64_t poll_slow(Context* context) {
 }
 
 int64_t run_parallel(Context* context, ParallelLoop* loop) {
-  static thread_local std::vector<ir::Word> rows;
+  static thread_local std::vector<ir::Word> kept_rows, kept_copies;
+  // A poll may run a handler that runs another parallel loop on this thread: it must not find these.
+  std::vector<ir::Word> rows = std::exchange(kept_rows, {}), copies;
   Team team;
   team.loop = loop;
   team.caller = context;
@@ -122,13 +141,23 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
   }
   team.run = Team::run_worker;
   team.wait = Team::wait_for_others;
+  if (team.chunks > 1 && loop->targets > 0) team.private_size = private_words(*loop);
+  if (team.private_size > 0) {
+    copies = std::exchange(kept_copies, {});
+    copies.resize(std::max(copies.size(), team.private_size * static_cast<size_t>(team.threads)));
+    team.copies = copies.data();
+  }
   if (team.chunks < 2 || !runtime::run_job(team, std::min<int>(team.threads, static_cast<int>(team.chunks)))) {
     // The same chunks on one thread: the result does not depend on who was free.
     Context own;
     own.flag = context->flag;
     own.team = &team;
-    for (int64_t chunk = 0; chunk < team.chunks; ++chunk) team.run_chunk(own, chunk);
+    for (int64_t chunk = 0; chunk < team.chunks; ++chunk) {
+      team.run_chunk(own, loop->alone, loop->closure, chunk);
+    }
   }
+  kept_rows = std::move(rows);  // the caller reads them next
+  if (team.copies) kept_copies = std::move(copies);
   if (team.interrupted) return static_cast<int64_t>(Status::interrupted);
   if (team.status != Status::done) context->failure = team.failure;
   return static_cast<int64_t>(team.status);

@@ -414,14 +414,18 @@ void VectorLoop::end_iteration(const ir::Op& yield, Loop& l) {
       }
     }
   } else if (simd_level && !exec_.all) {
-    std::vector<Regs> merged;
+    // In place unless one new value is another's old one.
+    std::vector<Regs> merged = from;
     for (size_t i = 0; i < from.size(); ++i) {
-      const DType t = l.op->results[i]->type.dtype;
-      Regs r;
-      for (size_t u = 0; u < from[i].size(); ++u) r.push_back(blend(t, exec_.r[u], from[i][u], l.carried[i][u]));
-      merged.push_back(r);
+      for (size_t k = 0; k < i; ++k) {
+        if (from[i][0].id() == l.carried[k][0].id()) merged[i] = copy(from[i], l.op->results[i]->type.dtype);
+      }
     }
-    assign_all(l.carried, merged);
+    for (size_t i = 0; i < from.size(); ++i) {
+      for (size_t u = 0; u < merged[i].size(); ++u) {
+        blend_into(l.op->results[i]->type.dtype, l.carried[i][u], exec_.r[u], merged[i][u]);
+      }
+    }
   } else {
     assign_all(l.carried, from);
   }

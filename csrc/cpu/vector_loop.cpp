@@ -35,18 +35,20 @@ VectorLoop::VectorLoop(Function& f, const ir::Op& loop)
 void VectorLoop::choose_shape() {
   element_ = d_.widest;
   lanes_ = f_.module().vector_bytes() / element_;
-  masked_only_ = d_.has_divergent_loop() || d_.check_after_store || d_.ops > 80;
+  const bool straight = !d_.has_varying_if && !d_.has_inner_loop;
+  masked_only_ = d_.has_divergent_loop() || d_.check_after_store || (d_.ops > 80 && !straight);
   relaxed_math_ = loop_.loop->annotated;
   main_unroll_ = 1;
   if (!masked_only_ && !d_.has_varying_if && !d_.has_inner_loop) {
-    main_unroll_ = d_.ops <= 8 ? 4 : d_.ops <= 16 ? 2 : 1;
+    // Long chains of dependent operations (expanded elementary functions) fill the processor's window: interleave two.
+    main_unroll_ = d_.ops <= 8 ? 4 : 2;
   } else if (!masked_only_ && !d_.has_varying_if && d_.ops <= 8) {
     main_unroll_ = 4;
   }
   bool calls = false;
   ir::walk(*loop_.blocks[0], [&](ir::Op& op) {
     if (op.results.empty() || !ir::is_real(op.result()->type.dtype) || !ir::is_pure(op.code)) return;
-    calls |= d_.varying(op.result()) && scalar_function(op.code, op.result()->type.dtype);
+    calls |= op.code != Opcode::scale_ && d_.varying(op.result()) && scalar_function(op.code, op.result()->type.dtype);
   });
   if (calls) main_unroll_ = 1;
   if (loop_.loop->le > 0) {
@@ -125,7 +127,9 @@ void VectorLoop::setup_accumulators(std::span<const x86::Reg> carried) {
     x86::Reg start = f_.new_reg(t);
     f_.identity(c, t, start, carried[i]);
     x86::Reg lanes = broadcast_reg(t, start);
-    for (const x86::Reg& r : acc) f_.move(r, lanes);
+    f_.move(acc[0], lanes);
+    // The others of a group are read whether the main loop ran or not.
+    for (size_t u = 1; u < acc.size() && in_group(i); ++u) f_.move(acc[u], lanes);
     accumulators_.push_back(acc);
   }
 }
@@ -193,6 +197,10 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
   asmjit::Label head = cc_.newLabel();
   cc_.cmp(left_, group);
   cc_.jb(replay_);
+  for (size_t k = 0; k < accumulators_.size(); ++k) {
+    if (in_group(k)) continue;
+    for (size_t u = 1; u < accumulators_[k].size(); ++u) f_.move(accumulators_[k][u], accumulators_[k][0]);
+  }
   enter_level(bounds);
   cc_.bind(head);
   iteration(false);
@@ -212,7 +220,7 @@ void VectorLoop::masked_loop(const Function::Bounds& bounds) {
   enter_level(bounds);
   cc_.bind(head);
   exec_.all = false;
-  exec_.r = {mask_below(left_, lane_numbers())};
+  exec_.r = {mask_below(left_, lane_numbers(), !masked_only_ && !d_.has_check)};
   iteration(true);
   if (d_.has_check) {
     cc_.test(failed_.r32(), failed_.r32());
@@ -376,10 +384,29 @@ void VectorLoop::reduce_followers(std::span<const x86::Reg> carried) {
   cc_.jb(again);
 }
 
+int VectorLoop::scalar_below() const {
+  if (d_.has_inner_loop || d_.has_check || d_.ops > 16 || f_.depth() == 0) return 0;
+  return d_.has_gather ? 16 : lanes_;
+}
+
 void Function::simd_loop(const ir::Op& op, const Bounds& bounds, std::span<const x86::Reg> carried) {
   // Cold blocks refer to the loop after it was emitted.
   vector_loops_.push_back(std::make_shared<VectorLoop>(*this, op));
-  vector_loops_.back()->emit(bounds, carried);
+  VectorLoop& vector = *vector_loops_.back();
+  const int few = vector.scalar_below();
+  if (few == 0 || bounds.known_trips >= 0) {
+    vector.emit(bounds, carried);
+    return;
+  }
+  // Short rows inside another loop: setting up vectors costs more than it gains.
+  asmjit::Label many = cc_.newLabel(), done = cc_.newLabel();
+  cc_.cmp(bounds.trips, few);
+  cc_.jae(many);
+  sequential_loop(op, bounds, carried);
+  cc_.jmp(done);
+  cc_.bind(many);
+  vector.emit(bounds, carried);
+  cc_.bind(done);
 }
 
 }  // namespace appy::cpu

@@ -28,6 +28,8 @@ class VectorLoop {
   /// Can the loop run in lanes?
   static bool supports(Function&, const ir::Op& loop);
   void emit(const Function::Bounds&, std::span<const x86::Reg> carried);
+  /// With fewer iterations than this scalar code is faster; 0: never.
+  int scalar_below() const;
 
  private:
   /// Which lanes run. `all`: every one of them, known statically.
@@ -112,7 +114,6 @@ class VectorLoop {
 
   // Masks (vector_mask.cpp). One register each; a mask has a bit (AVX-512) or a full element (AVX2) a lane.
   x86::Reg new_mask();
-  Regs new_masks();
   x86::Reg mask_and(x86::Reg a, x86::Reg b);
   x86::Reg mask_or(x86::Reg a, x86::Reg b);
   x86::Reg mask_andn(x86::Reg a, x86::Reg b);  // a & ~b
@@ -127,15 +128,15 @@ class VectorLoop {
   void jump_if_any(const Regs&, asmjit::Label);
   void test(const Regs&);
   void mask_bits(x86::Gp to, x86::Reg mask);
-  /// Lanes below the count in `n`; `numbers` are the lanes' numbers as mask elements (AVX2 only).
-  x86::Reg mask_below(x86::Gp n, x86::Vec numbers);
+  /// Lanes below the count in `n`; `numbers` are the lanes' numbers as mask elements (AVX2 only). `small`: the count is
+  /// below four groups of lanes.
+  x86::Reg mask_below(x86::Gp n, x86::Vec numbers, bool small = false);
   x86::Vec lane_numbers() { return avx512_ ? x86::Vec() : iota(element_); }
   x86::Reg mask_from_bool(x86::Gp);
   /// AVX2: the mask for elements of this size, in a register of lanes * size bytes; and back.
   x86::Vec narrow(x86::Reg mask, int element);
   x86::Reg widen(x86::Vec, int element);
   x86::Reg exec(int u) { return exec_.r[static_cast<size_t>(u)]; }
-  Regs under_exec(const Regs&);
   x86::Reg blend(ir::DType, x86::Reg mask, x86::Reg a, x86::Reg b);  // mask ? a : b
   void blend_into(ir::DType, x86::Reg to, x86::Reg mask, x86::Reg a);
 
@@ -176,8 +177,8 @@ class VectorLoop {
     bool stride_known = false;
     int64_t stride = 0;  // bytes from lane to lane
     x86::Gp stride_reg;
-    Regs index;  // gather: byte or scaled offsets
-    int index_bytes = 8;
+    Regs index;           // gather: byte or scaled offsets
+    int index_bytes = 8;  // 4: sign-extended by the gather itself
     uint32_t shift = 0;
   };
   Place place(const ir::Op&);
@@ -186,15 +187,17 @@ class VectorLoop {
   void atomic(const ir::Op&);
   x86::Mem lane_group(const Place&, int u);
   x86::Gp base_of(const x86::Mem&);
-  x86::Gp pointer_of(const Place&, int u);
   x86::Reg load_contiguous(ir::DType, x86::Mem, bool masked, int u);
   void store_contiguous(ir::DType, x86::Mem, x86::Vec, bool masked, int u);
   x86::Reg gather(const ir::Op&, const Place&, int u);
   void scatter(const ir::Op&, const Place&, int u, x86::Vec value);
   x86::Vec reverse(ir::DType, x86::Vec);
-  x86::Vec strided_index(const Place&);
+  /// Byte offsets of the lanes.
+  x86::Vec strided_index(const Place&, int element);
+  bool can_gather(const Place&, int size) const;
+  x86::Mem gather_address(const Place&, int u, bool& narrow);
   /// Calls f(lane, address) for each active lane, in order.
-  void each_lane(const ir::Op&, const Place&, int u, const std::function<void(int, x86::Mem)>& f);
+  void each_lane(const Place&, int u, const std::function<void(int, x86::Mem)>& f);
   x86::Reg load_by_lane(const ir::Op&, const Place&, int u);
 
   Function& f_;

@@ -17,12 +17,6 @@ x86::Reg VectorLoop::new_mask() {
   return cc_.newYmm();
 }
 
-Regs VectorLoop::new_masks() {
-  Regs r;
-  for (int u = 0; u < unroll_; ++u) r.push_back(new_mask());
-  return r;
-}
-
 void VectorLoop::mask_logic(InstId k512, InstId v2, x86::Reg to, x86::Reg a, x86::Reg b) {
   cc_.emit(avx512_ ? k512 : v2, to, a, b);
 }
@@ -97,8 +91,10 @@ void VectorLoop::jump_if_any(const Regs& masks, asmjit::Label to) {
 
 void VectorLoop::mask_bits(x86::Gp to, x86::Reg mask) {
   if (avx512_) {
-    cc_.emit(k_inst(Id::kIdKmovb, Id::kIdKmovw, Id::kIdKmovd, Id::kIdKmovq), lanes_ == 64 ? to : x86::Gp(to.r32()),
-             mask);
+    // From a register of its own: a spilled mask must not become a memory operand, which this kmov does not take.
+    x86::KReg k = cc_.newKq();
+    cc_.kmovq(k, mask.as<x86::KReg>());
+    cc_.emit(k_inst(Id::kIdKmovb, Id::kIdKmovw, Id::kIdKmovd, Id::kIdKmovq), lanes_ == 64 ? to : x86::Gp(to.r32()), k);
     return;
   }
   const x86::Ymm m = mask.as<x86::Ymm>();
@@ -116,12 +112,16 @@ void VectorLoop::mask_bits(x86::Gp to, x86::Reg mask) {
   }
 }
 
-x86::Reg VectorLoop::mask_below(x86::Gp n, x86::Vec numbers) {
-  x86::Gp count = cc_.newGpq(), limit = cc_.newGpq();
-  cc_.mov(limit.r32(), lanes_);
-  cc_.mov(count, n);
-  cc_.cmp(count, limit);
-  cc_.cmova(count, limit);
+x86::Reg VectorLoop::mask_below(x86::Gp n, x86::Vec numbers, bool small) {
+  x86::Gp count = n;
+  if (!small) {
+    x86::Gp limit = cc_.newGpq();
+    count = cc_.newGpq();
+    cc_.mov(limit.r32(), lanes_);
+    cc_.mov(count, n);
+    cc_.cmp(count, limit);
+    cc_.cmova(count, limit);
+  }
   x86::Reg to = new_mask();
   if (avx512_) {
     x86::Gp ones = cc_.newGpq();
@@ -203,25 +203,14 @@ x86::Reg VectorLoop::widen(x86::Vec from, int element) {
   return to;
 }
 
-Regs VectorLoop::under_exec(const Regs& masks) {
-  if (exec_.all) return masks;
-  Regs r;
-  for (size_t u = 0; u < masks.size(); ++u) r.push_back(mask_and(masks[u], exec_.r[u]));
-  return r;
-}
-
 x86::Reg VectorLoop::blend(DType t, x86::Reg mask, x86::Reg a, x86::Reg b) {
   if (t == DType::bool_) return mask_or(mask_and(a, mask), mask_andn(b, mask));
   x86::Reg to = fresh1(t);
   const int size = ir::size_of(t);
   if (avx512_) {
-    const InstId id = t == DType::f64_   ? Id::kIdVblendmpd
-                      : t == DType::f32_ ? Id::kIdVblendmps
-                      : size == 8        ? Id::kIdVpblendmq
-                      : size == 4        ? Id::kIdVpblendmd
-                      : size == 2        ? Id::kIdVpblendmw
-                                         : Id::kIdVpblendmb;
-    cc_.k(mask.as<x86::KReg>()).emit(id, to, b, a);
+    // Two moves, not a blend: asmjit takes a masked blend for one that reads its destination.
+    f_.move(to, b);
+    blend_into(t, to, mask, a);
   } else {
     const InstId id = size == 8 ? Id::kIdVblendvpd : size == 4 ? Id::kIdVblendvps : Id::kIdVpblendvb;
     x86::Vec m = sized(narrow(mask, size), bytes(t));

@@ -10,7 +10,6 @@ namespace appy::cpu {
 namespace Id = x86::Inst;
 using ir::DType;
 using ir::Opcode;
-using Kind = int;
 
 x86::Gp VectorLoop::base_of(const x86::Mem& m) {
   if (!m.hasIndex() && m.offset() == 0) return m.baseReg().as<x86::Gp>();
@@ -74,7 +73,10 @@ VectorLoop::Place VectorLoop::place(const ir::Op& op) {
   const Stride& only = terms[0].second;
   if (terms.size() == 1 && !along && only.constant() &&
       (only.known == 1 || only.known == 2 || only.known == 4 || only.known == 8)) {
-    p.index = get(terms[0].first);
+    const ir::Value* index = terms[0].first;
+    const bool narrow = d_.narrow_index(index);
+    p.index = get(narrow ? index->op->operands[0] : index);
+    p.index_bytes = narrow ? 4 : 8;
     p.shift = only.known == 8 ? 3 : only.known == 4 ? 2 : only.known == 2 ? 1 : 0;
     return p;
   }
@@ -104,7 +106,7 @@ VectorLoop::Place VectorLoop::place(const ir::Op& op) {
   }
   if (along) {
     // The base is lane 0's; group u starts u * lanes further.
-    x86::Vec lanes = strided_index(p);
+    x86::Vec lanes = strided_index(p, 8);
     for (size_t u = 0; u < sum.size(); ++u) {
       sum[u] = int_op(Opcode::add_, DType::i64_, sum[u], lanes, {});
     }
@@ -113,12 +115,12 @@ VectorLoop::Place VectorLoop::place(const ir::Op& op) {
   return p;
 }
 
-x86::Vec VectorLoop::strided_index(const Place& p) {
+x86::Vec VectorLoop::strided_index(const Place& p, int element) {
   if (p.stride_known) {
     std::vector<uint64_t> offsets;
     for (int l = 0; l < lanes_; ++l) offsets.push_back(static_cast<uint64_t>(l) * static_cast<uint64_t>(p.stride));
-    auto [at, fresh] = strided_.try_emplace({0, p.stride});
-    if (fresh) at->second = constant_vec(offsets, 8);
+    auto [at, fresh] = strided_.try_emplace({element, p.stride});
+    if (fresh) at->second = constant_vec(offsets, element);
     return at->second;
   }
   x86::Vec at = iota(8), r;
@@ -172,8 +174,7 @@ void VectorLoop::load(const ir::Op& op) {
         }
         [[fallthrough]];
       default:
-        x = ir::size_of(stored) >= 4 && bytes(DType::i64_) <= f_.module().vector_bytes() ? gather(op, p, u)
-                                                                                         : load_by_lane(op, p, u);
+        x = can_gather(p, ir::size_of(stored)) ? gather(op, p, u) : load_by_lane(op, p, u);
     }
     if (t == DType::bool_ && p.kind != Place::Kind::uniform) x = cast1(DType::bool_, DType::u8_, x);
     r.push_back(x);
@@ -300,7 +301,7 @@ x86::Vec VectorLoop::reverse(DType t, x86::Vec v) {
   } else if (n == 32 && size == 8) {
     cc_.vpermq(r, v, 0x1b);
   } else {
-    auto [at, fresh] = strided_.try_emplace({1, size});
+    auto [at, fresh] = strided_.try_emplace({0, size});
     if (fresh) {
       std::vector<uint64_t> order;
       for (int l = lanes_; l-- > 0;) order.push_back(static_cast<uint64_t>(l));
@@ -311,17 +312,34 @@ x86::Vec VectorLoop::reverse(DType t, x86::Vec v) {
   return r;
 }
 
+bool VectorLoop::can_gather(const Place& p, int size) const {
+  if (size < 4) return false;
+  if (p.kind == Place::Kind::gather) return p.index_bytes == 4 || lanes_ * 8 <= f_.module().vector_bytes();
+  // Strided: offsets are built in 32 bits where 64 do not fit the register.
+  return lanes_ * 8 <= f_.module().vector_bytes() || (p.stride_known && std::abs(p.stride) < (1 << 24));
+}
+
+x86::Mem VectorLoop::gather_address(const Place& p, int u, bool& narrow) {
+  const bool indexed = p.kind == Place::Kind::gather;
+  narrow = indexed ? p.index_bytes == 4 : lanes_ * 8 > f_.module().vector_bytes();
+  const x86::Vec index = indexed ? as_vec(p.index[static_cast<size_t>(u)]) : strided_index(p, narrow ? 4 : 8);
+  x86::Mem group = lane_group(p, u);
+  if (group.hasIndex()) group = x86::ptr(base_of(group));
+  return x86::ptr(group.baseReg().as<x86::Gp>(), index, p.shift, static_cast<int32_t>(group.offset()));
+}
+
 x86::Reg VectorLoop::gather(const ir::Op& op, const Place& p, int u) {
   const DType t = op.result()->type.dtype;
   const int size = ir::size_of(t);
   const bool real = ir::is_real(t);
+  bool short_index = false;
+  const x86::Mem m = gather_address(p, u, short_index);
   x86::Vec r = vec(bytes(t));
-  const x86::Vec index = p.kind == Place::Kind::gather ? as_vec(p.index[static_cast<size_t>(u)]) : strided_index(p);
-  x86::Mem group = p.kind == Place::Kind::gather && !p.stride_known ? lane_group(p, u) : lane_group(p, u);
-  if (group.hasIndex()) group = x86::ptr(base_of(group));
-  x86::Mem m = x86::ptr(group.baseReg().as<x86::Gp>(), index, p.shift, static_cast<int32_t>(group.offset()));
-  const InstId id =
+  const InstId wide_id =
       size == 8 ? (real ? Id::kIdVgatherqpd : Id::kIdVpgatherqq) : (real ? Id::kIdVgatherqps : Id::kIdVpgatherqd);
+  const InstId narrow_id =
+      size == 8 ? (real ? Id::kIdVgatherdpd : Id::kIdVpgatherdq) : (real ? Id::kIdVgatherdps : Id::kIdVpgatherdd);
+  const InstId id = short_index ? narrow_id : wide_id;
   cc_.emit(avx512_ ? Id::kIdVpxorq : Id::kIdVpxor, r, r, r);
   if (avx512_) {
     x86::KReg k = cc_.newKq();
@@ -339,7 +357,7 @@ x86::Reg VectorLoop::gather(const ir::Op& op, const Place& p, int u) {
   return r;
 }
 
-void VectorLoop::each_lane(const ir::Op& op, const Place& p, int u, const std::function<void(int, x86::Mem)>& f) {
+void VectorLoop::each_lane(const Place& p, int u, const std::function<void(int, x86::Mem)>& f) {
   x86::Gp bits;
   if (!exec_.all) {
     bits = cc_.newGpq();
@@ -350,13 +368,12 @@ void VectorLoop::each_lane(const ir::Op& op, const Place& p, int u, const std::f
   const bool gathered = p.kind == Place::Kind::gather;
   x86::Mem group = lane_group(p, u);
   if (gathered) {
-    spill(DType::i64_, p.index[static_cast<size_t>(u)], slot);
+    spill(p.index_bytes == 4 ? DType::i32_ : DType::i64_, p.index[static_cast<size_t>(u)], slot);
     if (group.hasIndex()) group = x86::ptr(base_of(group));
   } else if (!p.stride_known) {
     pointer = cc_.newGpq();
     cc_.lea(pointer, group);
   }
-  (void)op;
   for (int l = 0; l < lanes_; ++l) {
     asmjit::Label skip = cc_.newLabel();
     if (pointer.isValid() && l > 0) cc_.add(pointer, p.stride_reg);
@@ -368,9 +385,8 @@ void VectorLoop::each_lane(const ir::Op& op, const Place& p, int u, const std::f
     if (gathered) {
       x86::Gp at = cc_.newGpq();
       x86::Mem from = slot;
-      from.addOffset(8 * l);
-      from.setSize(8);
-      cc_.mov(at, from);
+      from.addOffset(p.index_bytes * l);
+      f_.load_scalar(p.index_bytes == 4 ? DType::i32_ : DType::i64_, at, from);
       m.setIndex(at, p.shift);
     } else if (p.stride_known) {
       m.addOffset(l * p.stride);
@@ -387,7 +403,7 @@ x86::Reg VectorLoop::load_by_lane(const ir::Op& op, const Place& p, int u) {
   const int size = ir::size_of(t);
   const DType word_type = size == 8 ? DType::u64_ : size == 4 ? DType::u32_ : size == 2 ? DType::u16_ : DType::u8_;
   x86::Mem out = scratch(0);
-  each_lane(op, p, u, [&](int lane, x86::Mem m) {
+  each_lane(p, u, [&](int lane, x86::Mem m) {
     x86::Gp word = cc_.newGpq();
     f_.load_scalar(word_type, word, m);
     x86::Mem to = out;
@@ -424,20 +440,20 @@ void VectorLoop::scatter(const ir::Op& op, const Place& p, int u, x86::Vec value
   DType t = op.operands[0]->type.dtype;
   if (t == DType::bool_) t = DType::u8_;
   const int size = ir::size_of(t);
-  if (avx512_ && size >= 4 && p.kind != Place::Kind::uniform && bytes(DType::i64_) <= f_.module().vector_bytes()) {
-    const x86::Vec index = p.kind == Place::Kind::gather ? as_vec(p.index[static_cast<size_t>(u)]) : strided_index(p);
-    x86::Mem group = lane_group(p, u);
-    if (group.hasIndex()) group = x86::ptr(base_of(group));
-    x86::Mem m = x86::ptr(group.baseReg().as<x86::Gp>(), index, p.shift, static_cast<int32_t>(group.offset()));
+  if (avx512_ && p.kind != Place::Kind::uniform && can_gather(p, size)) {
+    bool narrow = false;
+    const x86::Mem m = gather_address(p, u, narrow);
     x86::KReg k = cc_.newKq();
     f_.move(k, exec_.all ? mask_all() : exec(u));
-    cc_.k(k).emit(size == 8 ? Id::kIdVscatterqpd : Id::kIdVscatterqps, m, value);
+    cc_.k(k).emit(narrow ? (size == 8 ? Id::kIdVscatterdpd : Id::kIdVscatterdps)
+                         : (size == 8 ? Id::kIdVscatterqpd : Id::kIdVscatterqps),
+                  m, value);
     return;
   }
   x86::Mem in = scratch(10);
   spill(t, value, in);
   const DType word_type = size == 8 ? DType::u64_ : size == 4 ? DType::u32_ : size == 2 ? DType::u16_ : DType::u8_;
-  each_lane(op, p, u, [&](int lane, x86::Mem m) {
+  each_lane(p, u, [&](int lane, x86::Mem m) {
     x86::Gp word = cc_.newGpq();
     x86::Mem from = in;
     from.addOffset(lane * size);
@@ -456,7 +472,7 @@ void VectorLoop::atomic(const ir::Op& op) {
     x86::Mem in = scratch(10);
     x86::Reg v = values[static_cast<size_t>(u)];
     spill(t, v, in);
-    each_lane(op, p, u, [&](int lane, x86::Mem m) {
+    each_lane(p, u, [&](int lane, x86::Mem m) {
       x86::Reg word = f_.new_reg(t);
       x86::Mem from = in;
       from.addOffset(lane * size);

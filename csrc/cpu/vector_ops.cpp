@@ -65,7 +65,7 @@ void VectorLoop::pure(const ir::Op& op) {
   const ir::Value* v = op.result();
   const DType t = v->type.dtype;
   const DType from = op.operands[0]->type.dtype;
-  if (f_.module().uses[v->id] == 0) return;
+  if (f_.module().uses[v->id] == 0 || d_.narrow_index(v)) return;
   if (op.code == Opcode::mul_ && f_.deferred(op)) return;
   if ((op.code == Opcode::add_ || op.code == Opcode::sub_) && ir::is_real(t) && fused(op)) return;
   if (op.code == Opcode::fma_) {
@@ -211,7 +211,7 @@ void VectorLoop::pure(const ir::Op& op) {
     }
     return finish(r);
   }
-  if (ir::is_real(t) && scalar_function(op.code, t)) {
+  if (ir::is_real(t) && op.code != Opcode::scale_ && scalar_function(op.code, t)) {
     if (!call_vector(op)) by_lane(op);
     return;
   }
@@ -281,6 +281,31 @@ x86::Reg VectorLoop::real_op(Opcode code, DType t, x86::Reg a, x86::Reg b, x86::
     case Opcode::abs_:
       cc_.emit(and_id, to, a, sign_mask(t, true));
       break;
+    case Opcode::scale_: {
+      if (avx512_) {
+        cc_.emit(pick(Id::kIdVscalefpd, Id::kIdVscalefps), to, a, b);
+        break;
+      }
+      // Two factors, so that the result is rounded once when it is subnormal. A whole number plus 1.5 * 2**52 has it in
+      // its low bits, from where a shift moves it into the exponent.
+      const int size = ir::size_of(t);
+      const auto constant = [&](uint64_t d, uint32_t f) { return sized(broadcast_bits(size, wide ? d : f), bytes(t)); };
+      const x86::Vec magic = constant(0x4338000000000000, 0x4b400000), one = constant(0x3ff0000000000000, 0x3f800000);
+      x86::Vec half = vec(bytes(t)), rest = vec(bytes(t)), product = vec(bytes(t));
+      f_.move(half, b);
+      cc_.emit(pick(Id::kIdVfmadd132pd, Id::kIdVfmadd132ps), half, magic, constant(0x3fe0000000000000, 0x3f000000));
+      cc_.emit(pick(Id::kIdVsubpd, Id::kIdVsubps), rest, half, magic);
+      cc_.emit(pick(Id::kIdVsubpd, Id::kIdVsubps), rest, b, rest);
+      cc_.emit(pick(Id::kIdVaddpd, Id::kIdVaddps), rest, rest, magic);
+      f_.move(product, a);
+      for (x86::Vec factor : {half, rest}) {
+        cc_.emit(wide ? Id::kIdVpsllq : Id::kIdVpslld, factor, factor, asmjit::Imm(wide ? 52 : 23));
+        cc_.emit(wide ? Id::kIdVpaddq : Id::kIdVpaddd, factor, factor, one);
+        cc_.emit(pick(Id::kIdVmulpd, Id::kIdVmulps), product, product, factor);
+      }
+      f_.move(to, product);
+      break;
+    }
     case Opcode::copysign_: {
       x86::Reg size = fresh1(t), sign = fresh1(t);
       cc_.emit(and_id, size, a, sign_mask(t, true));

@@ -11,8 +11,8 @@ namespace appy::ir {
 
 struct EvalResult {
   enum class Outcome : uint8_t { done, declined, failed, out_of_fuel } outcome = Outcome::done;
-  std::vector<Word> results;    // on done, and on failed where the check has state
-  int32_t check = -1;           // ordinal of the failed check in walk order
+  std::vector<Word> results;  // on done, and on failed where the check has state
+  int32_t check = -1;         // ordinal of the failed check in walk order
   std::vector<int64_t> info;
 };
 

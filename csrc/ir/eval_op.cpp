@@ -156,6 +156,8 @@ T real_arithmetic(Opcode code, T a, T b, T c) {
       return static_cast<T>(std::pow(static_cast<double>(a), static_cast<double>(b)));
     case Opcode::fma_:
       return std::fma(a, b, c);
+    case Opcode::scale_:
+      return std::isnan(b) ? b : std::ldexp(a, static_cast<int>(std::clamp(b, T(-5000), T(5000))));
     case Opcode::pymin_:
       return b < a ? b : a;
     case Opcode::pymax_:

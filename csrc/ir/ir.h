@@ -112,9 +112,9 @@ struct Loc {
   LocId inlined_at = 0;
 };
 
-/// The subscript of a load, store or atomic, one affine row a dimension: index[d] = offset[d] + sum_k coef[d][k] * term k.
-/// The terms are the last `terms` operands of the op: loop variables, invariants, or loaded values (a gather). Indices
-/// are in elements, never negative, and in range: wrapping and checking are ops of their own before the access.
+/// The subscript of a load, store or atomic, one affine row a dimension: index[d] = offset[d] + sum_k coef[d][k] * term
+/// k. The terms are the last `terms` operands of the op: loop variables, invariants, or loaded values (a gather).
+/// Indices are in elements, never negative, and in range: wrapping and checking are ops of their own before the access.
 struct Access {
   int terms = 0;
   std::vector<int64_t> offset;             // [rank]
@@ -131,8 +131,8 @@ struct Check {
 
 enum class Schedule : uint8_t { automatic, statically, dynamic };
 
-/// How the value of a loop-carried variable depends on the iterations. For followers `leader` is the carried index whose
-/// comparison decides; `tie` (on the leader) is the carried index that holds the iteration of the last update.
+/// How the value of a loop-carried variable depends on the iterations. For followers `leader` is the carried index
+/// whose comparison decides; `tie` (on the leader) is the carried index that holds the iteration of the last update.
 struct Carried {
   Combiner combiner = Combiner::recur_;
   int leader = -1;
@@ -163,12 +163,12 @@ struct Op {
   std::vector<Value*> results;
   std::vector<Block*> blocks;
 
-  Word imm = 0;                           // const
-  int32_t dim = 0;                        // dim
-  Combiner combiner = Combiner::recur_;   // atomic
-  std::unique_ptr<Access> access;         // load, store, atomic
-  std::unique_ptr<Check> check;           // check
-  std::unique_ptr<Loop> loop;             // for
+  Word imm = 0;                          // const
+  int32_t dim = 0;                       // dim
+  Combiner combiner = Combiner::recur_;  // atomic
+  std::unique_ptr<Access> access;        // load, store, atomic
+  std::unique_ptr<Check> check;          // check
+  std::unique_ptr<Loop> loop;            // for
 
   Value* result() const { return results.empty() ? nullptr : results[0]; }
   /// The view operand of a load, store or atomic.
@@ -206,11 +206,11 @@ struct Graph {
   Graph& operator=(const Graph&) = delete;
 
   std::string name = "region";
-  bool exact = false;      // bit for bit: no FMA, no reassociation
-  bool may_alias = false;  // views may overlap in any way: keep every load and store in order
-  Block* body = nullptr;   // its arguments are the parameters; its yield names the results
+  bool exact = false;                     // bit for bit: no FMA, no reassociation
+  bool may_alias = false;                 // views may overlap in any way: keep every load and store in order
+  Block* body = nullptr;                  // its arguments are the parameters; its yield names the results
   std::vector<std::string> result_names;  // for people; may be empty
-  std::vector<Loc> locs;   // locs[0] is unknown
+  std::vector<Loc> locs;                  // locs[0] is unknown
   std::vector<Remark> remarks;
 
   Value* new_value(Type, Op* op, Block* block, uint32_t index);

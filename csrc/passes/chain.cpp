@@ -320,14 +320,31 @@ class Matcher {
            (c->code == backward && c->operands[0] == &old && c->operands[1] == &update);
   }
 
+  static bool are_opposite(const Value& a, const Value& b) {
+    if (!a.op || !b.op) return false;
+    if (a.op->code == Opcode::not_ && a.op->operands[0] == &b) return true;
+    if (b.op->code == Opcode::not_ && b.op->operands[0] == &a) return true;
+    if (a.op->operands != b.op->operands || !is_order(a.op->code) || !is_order(b.op->code)) return false;
+    if (ir::is_real(a.op->operands[0]->type.dtype)) return false;
+    const auto less = [](Opcode code) { return code == Opcode::lt_ || code == Opcode::le_; };
+    const auto strict = [](Opcode code) { return code == Opcode::lt_ || code == Opcode::gt_; };
+    return less(a.op->code) != less(b.op->code) && strict(a.op->code) != strict(b.op->code);
+  }
+
   /// The two sides of a merge, or nulls.
   struct Sides {
     Value* condition = nullptr;
     Value* yes = nullptr;
     Value* no = nullptr;
   };
-  static Sides sides(const Value& v) {
+  Sides sides(const Value& v) const {
     const Op& op = *v.op;
+    if (op.code == Opcode::or_) {
+      // A flag: or(c, flag) is select(c, true, flag).
+      const bool second = follower_.has(*op.operands[1]);
+      Value* condition = op.operands[!second];
+      return {condition, condition, op.operands[second]};
+    }
     if (op.code == Opcode::select_) return {op.operands[0], op.operands[1], op.operands[2]};
     if (op.code == Opcode::if_ && op.blocks[0]->last->code == Opcode::yield_ &&
         op.blocks[1]->last->code == Opcode::yield_) {
@@ -364,7 +381,9 @@ class Matcher {
       return paired_compare(*l->op, *update, *old, *right.condition) && same(update, right.yes) && same(old, right.no);
     }
     const Sides left = sides(*l);
-    return left.condition && left.condition == right.condition && same(left.yes, right.yes) && same(left.no, right.no);
+    if (!left.condition) return false;
+    if (left.condition == right.condition) return same(left.yes, right.yes) && same(left.no, right.no);
+    return are_opposite(*left.condition, *right.condition) && same(left.yes, right.no) && same(left.no, right.yes);
   }
 
   const Chain& leader_;

@@ -61,6 +61,10 @@ class Requirement {
       case Opcode::and_:
       case Opcode::or_:
         if ((op->code == Opcode::and_) == holds) return add(*op->operands[0], holds) && add(*op->operands[1], holds);
+        // `ok or seen` with a flag that is false in the first iteration.
+        for (size_t side = 0; side < 2 && holds; ++side) {
+          if (starts_false(*op->operands[side])) return add(*op->operands[1 - side], true);
+        }
         return false;
       case Opcode::lt_:
         return holds ? less(*op->operands[0], *op->operands[1], true) : less(*op->operands[1], *op->operands[0], false);
@@ -91,6 +95,11 @@ class Requirement {
  private:
   Builder& builder() { return extremes_.builder(); }
   Value* negate(Value& v) { return builder().op(Opcode::not_, {&v}); }
+
+  static bool starts_false(const Value& v) {
+    const Op* owner = v.op ? nullptr : v.block->owner;
+    return owner && is_for(*owner) && v.index > 0 && constant(*owner->operands[3 + v.index - 1]) == 0;
+  }
 
   static bool is_whole(const Value& v) { return ir::is_int(v.type.dtype) && v.type.dtype != DType::u64_; }
 

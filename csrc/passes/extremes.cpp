@@ -226,7 +226,9 @@ std::optional<Bounds> Extremes::compute(const Value& v, const Op& where) {
     const Op* owner = v.block->owner;
     if (!owner || !is_loop(*owner)) return std::nullopt;
     if (!is_for(*owner)) return std::nullopt;
-    return v.index == 0 ? variable(*owner, where) : counter(*owner, v.index - 1);
+    if (v.index == 0) return variable(*owner, where);
+    const auto counted = counter(*owner, v.index - 1);
+    return counted ? counted : converted(*owner, v.index - 1);
   }
   const Op& op = *v.op;
   switch (op.code) {

@@ -69,6 +69,7 @@ class Extremes {
   std::optional<Bounds> product(const ir::Op&, const ir::Op& where);
   std::optional<Bounds> either(const ir::Value& a, const ir::Op& at_a, const ir::Value& b, const ir::Op& at_b);
   std::optional<Bounds> counter(const ir::Op& loop, size_t k);
+  std::optional<Bounds> converted(const ir::Op& loop, size_t k);
   std::optional<Bounds> inspect(const ir::Op& load);
   std::optional<Bounds> constant_range(const ir::Value&, const ir::Op& where);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/extremes.h"
+#include "passes/interval.h"
 #include "passes/loops.h"
 #include "passes/subscripts.h"
 
@@ -118,6 +119,28 @@ std::optional<Bounds> Extremes::counter(const Op& from, size_t k) {
     }
     out.lo = add(out.lo, mul(times, down));
     out.hi = add(out.hi, mul(times, up));
+  }
+  return out;
+}
+
+/// A carried value that is its init, or what an iteration converted from a narrower type.
+std::optional<Bounds> Extremes::converted(const Op& loop, size_t k) {
+  const Value* arg = body_of(loop).args[first_carried(loop) + k];
+  const Exits exits = exits_of(loop);
+  if (arg->type != ir::scalar(DType::i64_) || !exits.breaks.empty()) return std::nullopt;
+  const auto init = of(*loop.operands[first_init(loop) + k], loop);
+  if (!init) return std::nullopt;
+  Bounds out{init->lo, init->hi, init->exact, init->loops};
+  out.loops.insert(&loop);
+  for (const Op* exit : exits.next) {
+    const Value* v = exit->operands[k];
+    if (v == arg) continue;
+    if (!v->op || v->op->code != Opcode::cast_ || !ir::is_int(v->op->operands[0]->type.dtype)) return std::nullopt;
+    const DType from = v->op->operands[0]->type.dtype;
+    if (ir::size_of(from) == 8) return std::nullopt;
+    const Interval all = interval_of(from);
+    out.lo = least(out.lo, number(static_cast<int64_t>(all.lo)));
+    out.hi = greatest(out.hi, number(static_cast<int64_t>(all.hi)));
   }
   return out;
 }

@@ -12,8 +12,8 @@
 namespace appy::passes {
 
 struct Options {
-  bool verify = false;                      // run the verifier after every pass (always in debug builds)
-  std::vector<std::string_view> disabled;   // names of passes to leave out
+  bool verify = false;                     // run the verifier after every pass (always in debug builds)
+  std::vector<std::string_view> disabled;  // names of passes to leave out
   /// Called after each pass that changed something, with the pass's name.
   std::function<void(std::string_view, const ir::Graph&)> on_change;
 };

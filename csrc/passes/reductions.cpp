@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/ir.h"
+#include "passes/carried.h"
 #include "passes/chain.h"
 #include "passes/loops.h"
 #include "passes/state.h"
@@ -92,9 +93,16 @@ class Classifier {
     const std::vector<Carried> before = loop_.loop->carried;
     const size_t count = carried_count(loop_);
     done_.assign(count, false);
-    for (size_t k = 0; k < count; ++k) changed |= simple(k);
+    for (size_t k = 0; k < count; ++k) changed |= simple(k, false);
     for (size_t k = 0; k < count; ++k) {
       if (!done_[k]) leader(k, count);
+    }
+    // A flag that is set with a minimum follows it: only now is one that is left a reduction of its own.
+    for (size_t k = 0; k < count; ++k) {
+      if (!done_[k]) changed |= simple(k, true);
+    }
+    for (size_t k = 0; k < count; ++k) {
+      if (!done_[k]) changed |= fixed_assignment(k);
     }
     for (size_t k = 0; k < count; ++k) {
       if (!done_[k]) conditional(k, count);
@@ -182,7 +190,8 @@ class Classifier {
     return graph_.exact && ir::is_real(type) && combiner != Combiner::and_ && combiner != Combiner::or_;
   }
 
-  bool simple(size_t k) {
+  /// `flags`: Booleans that are set under a condition, too.
+  bool simple(size_t k, bool flags) {
     const Uses uses(graph_);
     bool read = false;
     for (const Use& use : uses.of(*arg(k))) read |= use.operand < first_state(*use.op);
@@ -199,6 +208,9 @@ class Classifier {
       return true;
     }
     Combiner combiner = chain.combiner();
+    if (!flags && arg(k)->type.dtype == DType::bool_ && (combiner == Combiner::or_ || !chain.merges().empty())) {
+      return false;
+    }
     if (!chain.merges().empty()) {
       const bool any = all_updates_are(chain, 1), all = all_updates_are(chain, 0);
       if (combiner == Combiner::recur_ && (any || all)) combiner = any ? Combiner::or_ : Combiner::and_;
@@ -244,7 +256,8 @@ class Classifier {
       for (const Use& use : uses.of(*conditions[i]->result())) {
         const Op& op = *use.op;
         if (use.operand >= first_state(op)) continue;
-        if (op.code == Opcode::and_) {
+        if (op.code == Opcode::or_ && member(*op.result())) continue;
+        if (op.code == Opcode::and_ || op.code == Opcode::not_) {
           conditions.push_back(&op);
         } else if (op.code == Opcode::select_) {
           if (use.operand != 0 || !member(*op.result())) return false;
@@ -277,7 +290,8 @@ class Classifier {
     for (size_t f = 0; f < count; ++f) {
       if (done_[f] || f == k) continue;
       Chain candidate(uses, loop_, f);
-      if (!candidate.valid() || candidate.combiner() != Combiner::recur_ || !candidate.compares().empty()) continue;
+      if (!candidate.valid() || !candidate.compares().empty()) continue;
+      if (candidate.combiner() != Combiner::recur_ && candidate.combiner() != Combiner::or_) continue;
       if (moves_with(chain, candidate, loop_)) followers.push_back(std::move(candidate));
     }
     std::vector<const Chain*> group = {&chain};
@@ -296,6 +310,50 @@ class Classifier {
   }
 
   // --- conditional assignment -----------------------------------------------------------------------------------
+
+  /// Before the loop: the one value that every merge assigns, if it does not vary in the loop.
+  Value* assigned(const Chain& chain) {
+    Value* found = nullptr;
+    for (const Merge& merge : chain.merges()) {
+      Value* v = merge.update;
+      const bool is_const = v->op && v->op->code == Opcode::const_;
+      if (!is_const && !visible_before(*v, loop_)) return nullptr;
+      if (found && found != v &&
+          !(is_const && found->op && found->op->code == Opcode::const_ && found->type == v->type &&
+            found->op->imm == v->op->imm)) {
+        return nullptr;
+      }
+      if (!found) found = v;
+    }
+    if (!found || visible_before(*found, loop_)) return found;
+    Builder b(graph_);
+    b.set_loc(loop_.loc);
+    b.set_before(&loop_);
+    return b.constant(found->type.dtype, found->op->imm);
+  }
+
+  /// `if c: v = fixed`: all that counts is whether it happened.
+  bool fixed_assignment(size_t k) {
+    const Uses uses(graph_);
+    const Chain chain(uses, loop_, k);
+    if (!chain.valid() || chain.combiner() != Combiner::recur_ || !chain.compares().empty()) return false;
+    Value* value = assigned(chain);
+    if (!value) return false;
+    Builder b(graph_);
+    b.set_loc(loop_.loc);
+    b.set_before(&loop_);
+    Value *no = b.boolean(false), *yes = b.boolean(true);
+    const size_t flag = add_shadow(graph_, loop_, chain, yes, no, "assigned");
+    carried(flag) = {Combiner::or_};
+    Value* result = loop_.results[k];
+    b.set_before(loop_.next);
+    Value* after = b.select(loop_.results[flag], value, init(k));
+    ir::replace_uses(graph_, result, after);
+    ir::replace_uses(graph_, arg(k), init(k));
+    for (Op* exit : exits_of(loop_).next) exit->operands[k] = value;
+    set(k, {Combiner::last_});
+    return true;
+  }
 
   void conditional(size_t k, size_t count) {
     const Uses uses(graph_);
@@ -372,7 +430,9 @@ class Classifier {
 
 bool reductions(ir::Graph& graph) {
   bool changed = false;
-  for (Op* loop : for_loops(graph)) {
+  const std::vector<Op*> loops = for_loops(graph);
+  for (size_t i = loops.size(); i-- > 0;) changed |= narrow_carried(graph, *loops[i]);
+  for (Op* loop : loops) {
     if (!has_permission(*loop)) continue;
     if (!exits_of(*loop).breaks.empty()) {
       loop->loop->parallel = loop->loop->simd = false;
@@ -383,6 +443,7 @@ bool reductions(ir::Graph& graph) {
     }
     changed |= Classifier(graph, *loop).run();
   }
+  for (size_t i = loops.size(); i-- > 0;) changed |= close_carried(graph, *loops[i]);
   return changed;
 }
 

@@ -64,6 +64,9 @@ struct Rules {
   Value* bits();
   Value* comparison();
   Value* choice();
+  Value* negated(Value* v);
+  Value* opposite(const Value& v);
+  Value* chosen_extremum(const Value& condition, Value* yes, Value* no);
   Value* conversion();
   Value* extremum();
   Value* run();
@@ -221,9 +224,42 @@ Value* Rules::comparison() {
   return keep ? cast->operands[0] : b.op(Opcode::not_, {cast->operands[0]});
 }
 
+/// b > a ? b : a is Python's max(a, b), b < a ? b : a its min. Of floats only: integer comparisons are inverted freely,
+/// and what follows a minimum could then no longer be told by its comparison.
+Value* Rules::chosen_extremum(const Value& condition, Value* yes, Value* no) {
+  const Op* c = condition.op;
+  if (!c || (c->code != Opcode::lt_ && c->code != Opcode::gt_) || !ir::is_real(yes->type.dtype)) return nullptr;
+  const bool straight = c->operands[0] == yes && c->operands[1] == no;
+  if (!straight && (c->operands[0] != no || c->operands[1] != yes)) return nullptr;
+  return b.op((c->code == Opcode::gt_) == straight ? Opcode::pymax_ : Opcode::pymin_, {no, yes});
+}
+
+/// not v, itself simplified.
+Value* Rules::negated(Value* v) {
+  if (const Op* inner = made_by(v, Opcode::not_)) return inner->operands[0];
+  if (v->op && is_comparison(v->op->code) && !ir::is_real(v->op->operands[0]->type.dtype)) {
+    return b.op(inverse(v->op->code), {v->op->operands[0], v->op->operands[1]});
+  }
+  return b.op(Opcode::not_, {v});
+}
+
+/// not (not p and q) is p or not q; not (not p or q) is p and not q.
+Value* Rules::opposite(const Value& v) {
+  const Op* op = v.op;
+  if (!op || v.type.dtype != DType::bool_ || (op->code != Opcode::and_ && op->code != Opcode::or_)) return nullptr;
+  for (size_t side = 0; side < 2; ++side) {
+    const Op* inner = made_by(op->operands[side], Opcode::not_);
+    if (!inner) continue;
+    const Opcode dual = op->code == Opcode::and_ ? Opcode::or_ : Opcode::and_;
+    return b.op(dual, {inner->operands[0], negated(op->operands[1 - side])});
+  }
+  return nullptr;
+}
+
 Value* Rules::choice() {
   if (op.code == Opcode::not_) {
     if (const Op* inner = made_by(x, Opcode::not_)) return inner->operands[0];
+    if (Value* flipped = opposite(*x)) return flipped;
     if (type != DType::bool_ || !x->op || !is_comparison(x->op->code)) return nullptr;
     const bool on_reals = ir::is_real(x->op->operands[0]->type.dtype);
     if (on_reals && x->op->code != Opcode::eq_ && x->op->code != Opcode::ne_) return nullptr;
@@ -233,10 +269,12 @@ Value* Rules::choice() {
   if (const auto known = constant(*x)) return *known ? a : c;
   if (a == c) return a;
   if (const Op* inner = made_by(x, Opcode::not_)) return b.select(inner->operands[0], c, a);
-  if (a->type.dtype != DType::bool_) return nullptr;
+  if (a->type.dtype != DType::bool_) return chosen_extremum(*x, a, c);
   if (is_int(*c, 0) || c == x) return is_int(*a, 1) ? x : b.op(Opcode::and_, {x, a});
   if (is_int(*a, 1) || a == x) return b.op(Opcode::or_, {x, c});
-  if (is_int(*a, 0) && is_int(*c, 1)) return b.op(Opcode::not_, {x});
+  if (is_int(*a, 0) && is_int(*c, 1)) return negated(x);
+  if (is_int(*a, 0)) return b.op(Opcode::and_, {negated(x), c});
+  if (is_int(*c, 1)) return b.op(Opcode::or_, {negated(x), a});
   return nullptr;
 }
 

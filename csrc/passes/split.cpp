@@ -1,8 +1,10 @@
-// Index-set splitting: a loop whose `wrap(i + c, n)` turns non-negative after its first iterations becomes two loops,
-// so that the subscript is affine in the second one (and, where it alone wraps, in the first). Only loops without inner
-// loops: further out, one select an iteration costs nothing.
+// Index-set splitting: where something that an iteration computes from `i + c` is one thing in the first or last
+// iterations and another in all others, the loop becomes two, so that the subscripts of the main one are affine and its
+// conditions are gone: `wrap(i + c, n)`, `(i + c) % n`, and comparisons that a few iterations at an end decide
+// differently. Only loops without inner loops: further out, one select an iteration costs nothing.
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -22,7 +24,7 @@ using ir::Value;
 namespace {
 
 constexpr int64_t kPeel = 8;  // at most so many iterations make a loop that needs no permission
-constexpr int kMostSplits = 2;
+constexpr int kMostSplits = 3;
 
 /// Copies an op with its blocks inside its graph.
 class Copier {
@@ -63,92 +65,263 @@ class Copier {
   std::unordered_map<const Value*, Value*> map_;
 };
 
-/// A wrap of i + rest, where rest does not vary in the loop.
+/// A place in a loop's range from which on something computed from `iv + rest` changes: iv = -rest.
 struct Crossing {
-  Op* wrap;
+  Op* op;
   Affine rest;
 };
+
+bool is_comparison(Opcode code) { return code >= Opcode::eq_ && code <= Opcode::ge_; }
 
 class Splitter {
  public:
   explicit Splitter(ir::Graph& graph) : graph_(graph) {}
 
-  /// Splits once. The second loop is `loop` itself.
+  /// Splits once. The main part is `loop` itself.
   bool split(Op& loop) {
     if (constant(*loop.operands[2]) != 1 || !exits_of(loop).breaks.empty()) return false;
+    bool nested = false;
+    ir::walk(body_of(loop), [&](const Op& op) { nested |= is_loop(op); });
+    return !nested && (wraps(loop) || moduli(loop) || (has_permission(loop) && comparisons(loop)));
+  }
+
+ private:
+  // --- wrap(i + c, n): negative in the first iterations ----------------------------------------------------------
+
+  bool wraps(Op& loop) {
     Ranges ranges(graph_);
-    std::vector<Crossing> group = crossings(ranges, loop);
+    const std::vector<Crossing> group = crossing_wraps(ranges, loop);
     if (group.empty()) return false;
     const Crossing& last = *std::min_element(group.begin(), group.end(), [](const Crossing& a, const Crossing& b) {
       return a.rest.constant < b.rest.constant;
     });
-
-    Builder b(graph_);
-    b.set_loc(loop.loc);
-    b.set_before(&loop);
-    Value *lower = loop.operands[0], *upper = loop.operands[1];
-    Value* point = nullptr;
-    for (const auto& [value, coef] : last.rest.terms) {
-      Value* term = b.op(Opcode::mul_, {const_cast<Value*>(value), b.i64(static_cast<int64_t>(-coef))});
-      point = point ? b.op(Opcode::add_, {point, term}) : term;
-    }
-    Value* offset = b.i64(static_cast<int64_t>(-last.rest.constant));
-    point = point ? b.op(Opcode::add_, {point, offset}) : offset;
-    Value* middle = b.op(Opcode::maximum_, {lower, b.op(Opcode::minimum_, {point, upper})});
-
+    const std::optional<Wide> length = distance(ranges, *loop.operands[0], last.rest, loop);
     Copier copier(graph_);
-    Op* first = copier.copy(loop);
-    loop.parent->insert_before(&loop, first);
-    first->operands[1] = middle;
-    loop.operands[0] = middle;
-    for (size_t k = 0; k < first->results.size(); ++k) loop.operands[3 + k] = first->results[k];
-
-    const auto from = constant(*lower);
-    const bool peeled = from && last.rest.terms.empty() && -last.rest.constant - *from <= kPeel;
-    if (peeled) {
-      first->loop->parallel = first->loop->simd = false;
-      for (ir::Carried& c : first->loop->carried) c = {};
+    Op* first = cut_before(loop, point(loop, last.rest), copier);
+    if (length && *length <= kPeel) {
+      peel(*first);
     } else if (group.size() == 1) {
-      Value* wrapped = copier.of(last.wrap->result());
+      Value* wrapped = copier.of(last.op->result());
       Builder inner(graph_);
       inner.set_loc(wrapped->op->loc);
       inner.set_before(wrapped->op);
       replace(*wrapped->op, inner.op(Opcode::add_, {wrapped->op->operands[0], wrapped->op->operands[1]}));
     }
-    for (const Crossing& crossing : group) replace(*crossing.wrap, crossing.wrap->operands[0]);
+    for (const Crossing& crossing : group) replace(*crossing.op, crossing.op->operands[0]);
     return true;
   }
 
- private:
-  void replace(Op& wrap, Value* by) {
-    ir::replace_uses(graph_, wrap.result(), by);
-    wrap.parent->remove(&wrap);
-  }
-
   /// The wraps that one split serves: their indices differ by constants.
-  static std::vector<Crossing> crossings(Ranges& ranges, Op& loop) {
+  std::vector<Crossing> crossing_wraps(Ranges& ranges, Op& loop) {
     std::vector<Crossing> group;
-    bool nested = false;
     ir::walk(body_of(loop), [&](Op& op) {
-      nested |= is_loop(op);
-      if (op.code != Opcode::wrap_ || nested) return;
+      if (op.code != Opcode::wrap_) return;
       const Value& index = *op.operands[0];
       if (ranges.proves_ge(index, 0, op) || ranges.at(index, op).hi < 0) return;
-      Affine rest = ranges.affine(index, op);
-      const Value* iv = induction(loop);
-      if (rest.coef(*iv) != 1) return;
-      rest.add(*iv, -1);
-      for (const auto& [value, coef] : rest.terms) {
-        if (!visible_before(*value, loop) || coef < INT32_MIN || coef > INT32_MAX) return;
-        if (value->type != ir::scalar(ir::DType::i64_)) return;
-      }
-      if (rest.constant < INT32_MIN || rest.constant > INT32_MAX) return;
-      if (!group.empty() && group[0].rest.terms != rest.terms) return;
-      group.push_back({&op, std::move(rest)});
+      auto rest = rest_of(ranges, ranges.affine(index, op), loop);
+      if (!rest || (!group.empty() && group[0].rest.terms != rest->terms)) return;
+      group.push_back({&op, std::move(*rest)});
     });
-    if (nested) group.clear();
     return group;
   }
+
+  // --- (i + c) % n: i + c but in the first and the last iterations -----------------------------------------------
+
+  bool moduli(Op& loop) {
+    Ranges ranges(graph_);
+    Op* mod = nullptr;
+    std::optional<Affine> rest;
+    ir::walk(body_of(loop), [&](Op& op) {
+      if (mod || op.code != Opcode::mod_ || op.result()->type != ir::scalar(ir::DType::i64_)) return;
+      const Value& n = *op.operands[1];
+      if (!visible_before(n, loop) || constant(n) || !moderate(ranges.of(n))) return;
+      rest = rest_of(ranges, ranges.affine(*op.operands[0], op), loop);
+      if (rest) mod = &op;
+    });
+    if (!mod) return false;
+    Value *x = mod->operands[0], *n = mod->operands[1];
+    const bool low = !ranges.proves_ge(*x, 0, *mod), high = !ranges.proves_lt(*x, *n, *mod);
+    const auto front = distance(ranges, *loop.operands[0], *rest, loop);
+    Affine beyond = *rest;  // i + rest - n crosses zero
+    beyond.add(ranges.affine(*n, loop), -1);
+    const auto back = distance(ranges, *loop.operands[1], beyond, loop);
+    if (high) {
+      Copier copier(graph_);
+      Builder b = before(loop);
+      Op* last = cut_after(loop, b.op(Opcode::add_, {n, point(loop, *rest)}), copier);
+      if (back && -*back <= kPeel) peel(*last);
+    }
+    if (low) {
+      Copier copier(graph_);
+      Op* first = cut_before(loop, point(loop, *rest), copier);
+      if (front && *front <= kPeel) peel(*first);
+    }
+    replace(*mod, x);
+    return true;
+  }
+
+  // --- comparisons that a few iterations at an end decide differently --------------------------------------------
+
+  bool comparisons(Op& loop) {
+    Ranges ranges(graph_);
+    std::vector<Op*> found;
+    ir::walk(body_of(loop), [&](Op& op) {
+      if (is_comparison(op.code) && op.operands[0]->type == ir::scalar(ir::DType::i64_)) found.push_back(&op);
+    });
+    for (Op* op : found) {
+      if (!ranges.decide(*op->result(), *op) && comparison(ranges, loop, *op)) return true;
+    }
+    return false;
+  }
+
+  bool comparison(Ranges& ranges, Op& loop, Op& op) {
+    Affine difference = ranges.affine(*op.operands[0], op);
+    difference.add(ranges.affine(*op.operands[1], op), -1);
+    Opcode code = op.code;
+    if (difference.coef(*induction(loop)) == -1) {
+      Affine negative;
+      negative.add(difference, -1);
+      difference = negative;
+      code = mirrored(code);
+    }
+    auto rest = rest_of(ranges, difference, loop);
+    if (!rest) return false;
+    // The comparison is one thing where i + rest < 0 and another from there on.
+    const bool equality = code == Opcode::eq_ || code == Opcode::ne_;
+    if (code == Opcode::le_ || code == Opcode::gt_) rest->constant -= 1;
+    Affine next = *rest;
+    next.constant -= 1;
+    const bool first_side = code == Opcode::lt_ || code == Opcode::le_ || code == Opcode::ne_;
+    const auto front = distance(ranges, *loop.operands[0], equality ? next : *rest, loop);
+    const auto back = distance(ranges, *loop.operands[1], *rest, loop);
+    if (front && *front > 0 && *front <= kPeel && (!equality || *front == 1)) {
+      Copier copier(graph_);
+      peel(*cut_before(loop, point(loop, equality ? next : *rest), copier));
+      return decide(op, equality ? code == Opcode::ne_ : !first_side);
+    }
+    if (back && *back < 0 && -*back <= kPeel && (!equality || *back == -1)) {
+      Copier copier(graph_);
+      peel(*cut_after(loop, point(loop, *rest), copier));
+      return decide(op, first_side);
+    }
+    return false;
+  }
+
+  static Opcode mirrored(Opcode code) {
+    switch (code) {
+      case Opcode::lt_:
+        return Opcode::gt_;
+      case Opcode::le_:
+        return Opcode::ge_;
+      case Opcode::gt_:
+        return Opcode::lt_;
+      case Opcode::ge_:
+        return Opcode::le_;
+      default:
+        return code;
+    }
+  }
+
+  bool decide(Op& op, bool value) {
+    Builder b(graph_);
+    b.set_loc(op.loc);
+    b.set_before(&op);
+    replace(op, b.boolean(value));
+    return true;
+  }
+
+  // --- cutting ---------------------------------------------------------------------------------------------------
+
+  Builder before(Op& loop) {
+    Builder b(graph_);
+    b.set_loc(loop.loc);
+    b.set_before(&loop);
+    return b;
+  }
+
+  /// lower <= at <= upper, or lower where the loop does not run.
+  Value* clamped(Op& loop, Value* at) {
+    Builder b = before(loop);
+    return b.op(Opcode::maximum_, {loop.operands[0], b.op(Opcode::minimum_, {at, loop.operands[1]})});
+  }
+
+  /// A copy of the loop runs the iterations before `at`, the loop itself the others.
+  Op* cut_before(Op& loop, Value* at, Copier& copier) {
+    Value* middle = clamped(loop, at);
+    Op* first = copier.copy(loop);
+    loop.parent->insert_before(&loop, first);
+    first->operands[1] = middle;
+    loop.operands[0] = middle;
+    for (size_t k = 0; k < first->results.size(); ++k) loop.operands[3 + k] = first->results[k];
+    return first;
+  }
+
+  /// The loop itself runs the iterations before `at`, a copy the others.
+  Op* cut_after(Op& loop, Value* at, Copier& copier) {
+    Value* middle = clamped(loop, at);
+    Op* last = copier.copy(loop);
+    loop.parent->insert_before(loop.next, last);
+    std::vector<Value*> to(graph_.value_count());
+    for (size_t k = 0; k < loop.results.size(); ++k) to[loop.results[k]->id] = last->results[k];
+    ir::replace_uses(graph_, to);
+    loop.operands[1] = middle;
+    last->operands[0] = middle;
+    for (size_t k = 0; k < loop.results.size(); ++k) last->operands[3 + k] = loop.results[k];
+    return last;
+  }
+
+  /// A handful of iterations: no lanes, no workers, no polls.
+  static void peel(Op& loop) {
+    loop.loop->parallel = loop.loop->simd = false;
+    for (ir::Carried& c : loop.loop->carried) c = {};
+    Block& body = body_of(loop);
+    for (Op *op = body.first, *next; op; op = next) {
+      next = op->next;
+      if (op->code == Opcode::poll_) body.remove(op);
+    }
+  }
+
+  /// -rest, before the loop.
+  Value* point(Op& loop, const Affine& rest) {
+    Builder b = before(loop);
+    Value* sum = nullptr;
+    for (const auto& [value, coef] : rest.terms) {
+      Value* term = b.op(Opcode::mul_, {const_cast<Value*>(value), b.i64(static_cast<int64_t>(-coef))});
+      sum = sum ? b.op(Opcode::add_, {sum, term}) : term;
+    }
+    Value* offset = b.i64(static_cast<int64_t>(-rest.constant));
+    return sum ? b.op(Opcode::add_, {sum, offset}) : offset;
+  }
+
+  /// -rest - bound, where that is a constant.
+  static std::optional<Wide> distance(Ranges& ranges, const Value& bound, const Affine& rest, const Op& loop) {
+    Affine d;
+    d.add(rest, -1);
+    d.add(ranges.affine(bound, loop), -1);
+    return d.is_constant() ? std::optional(d.constant) : std::nullopt;
+  }
+
+  void replace(Op& op, Value* by) {
+    ir::replace_uses(graph_, op.result(), by);
+    op.parent->remove(&op);
+  }
+
+  /// What is added to the loop's variable in `index`, if it does not vary and its negation does not overflow.
+  static std::optional<Affine> rest_of(Ranges& ranges, Affine index, const Op& loop) {
+    const Value* iv = induction(loop);
+    if (index.coef(*iv) != 1) return std::nullopt;
+    index.add(*iv, -1);
+    for (const auto& [value, coef] : index.terms) {
+      if (!visible_before(*value, loop) || coef < INT16_MIN || coef > INT16_MAX) return std::nullopt;
+      if (value->type != ir::scalar(ir::DType::i64_) || !moderate(ranges.of(*value))) return std::nullopt;
+    }
+    if (index.terms.size() > 8 || index.constant < INT32_MIN || index.constant > INT32_MAX) return std::nullopt;
+    return index;
+  }
+
+  /// Sums of a few of these, each times 16 bits, stay in 64 bits, as does a loop variable minus that.
+  static bool moderate(const ir::Range& r) { return r.lo >= -kFar && r.hi <= kFar; }
+  static constexpr int64_t kFar = int64_t{1} << 47;
 
   ir::Graph& graph_;
 };

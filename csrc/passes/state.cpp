@@ -26,6 +26,14 @@ Value* back_through_arguments(Value* v, const Op& loop) {
   return v;
 }
 
+/// The loop of `select(it runs, cast(its result), init)`: what narrow_carried() leaves of a variable.
+const Op* narrowed_loop(const Op& op) {
+  if (op.code != Opcode::select_) return nullptr;
+  const Op* cast = op.operands[1]->op;
+  const Op* made = cast && cast->code == Opcode::cast_ ? cast->operands[0]->op : nullptr;
+  return made && is_for(*made) ? made : nullptr;
+}
+
 /// The value of result r of the region just before `loop`, by following the variable from the region's end inwards.
 Value* before_loop(const ir::Graph& graph, Op& loop, size_t r) {
   const Block* block = graph.body;
@@ -44,6 +52,9 @@ Value* before_loop(const ir::Graph& graph, Op& loop, size_t r) {
       Block* arm = is_inside(loop, *op.blocks[0]) ? op.blocks[0] : op.blocks[1];
       if (!is_inside(loop, *arm) || arm->last->code != Opcode::yield_) return nullptr;
       v = arm->last->operands[v->index];
+    } else if (const Op* narrowed = narrowed_loop(op);
+               narrowed && (narrowed == &loop || is_inside(loop, body_of(*narrowed)))) {
+      return back_through_arguments(op.operands[2], loop);
     } else {
       return nullptr;
     }

@@ -8,8 +8,8 @@
 namespace appy::pragma {
 namespace {
 
-constexpr std::array<std::string_view, 13> reduction_ops = {"sum",    "prod", "max", "min", "argmax", "argmin", "any",
-                                                            "all",    "&",    "|",   "^",   "+",      "*"};
+constexpr std::array<std::string_view, 13> reduction_ops = {"sum", "prod", "max", "min", "argmax", "argmin", "any",
+                                                            "all", "&",    "|",   "^",   "+",      "*"};
 
 bool word_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || (c & 0x80); }
 bool word_char(char c) { return word_start(c) || std::isdigit(static_cast<unsigned char>(c)); }
@@ -119,8 +119,10 @@ class Parser {
     } else if (is_clause(w)) {
       clause(w, start);
     } else {
-      fail_at(start, "one of parallel, for, simd, sequential, atomic, shared, private, reduction, collapse, "
-                     "num_threads, schedule, block, le; found '" + w + "'");
+      fail_at(start,
+              "one of parallel, for, simd, sequential, atomic, shared, private, reduction, collapse, "
+              "num_threads, schedule, block, le; found '" +
+                  w + "'");
     }
   }
 
@@ -192,8 +194,10 @@ class Parser {
     for (; !at_end(); ++at_) {
       char c = text_[at_];
       if (c == '(' || c == '[') ++depth;
-      if (c == ']' || (c == ')' && depth > 0)) --depth;
-      else if ((c == ')' || c == ',') && depth == 0) break;
+      if (c == ']' || (c == ')' && depth > 0))
+        --depth;
+      else if ((c == ')' || c == ',') && depth == 0)
+        break;
       if (!(word_char(c) || std::string_view(" .+-*/%()[],\n").find(c) != std::string_view::npos))
         fail("an integer expression");
     }
@@ -201,7 +205,8 @@ class Parser {
     while (!raw.empty() && raw.back() == ' ') raw.remove_suffix(1);
     if (raw.empty()) fail_at(start, "an integer");
     IntArg arg;
-    bool digits = std::all_of(raw.begin(), raw.end(), [](char c) { return std::isdigit(static_cast<unsigned char>(c)); });
+    bool digits =
+        std::all_of(raw.begin(), raw.end(), [](char c) { return std::isdigit(static_cast<unsigned char>(c)); });
     if (digits) {
       if (raw.size() > 18) fail_at(start, "an integer below 10**18");
       for (char c : raw) arg.value = arg.value * 10 + (c - '0');
@@ -267,7 +272,8 @@ class Parser {
       if (accept(':')) it.reduction_target = word("the reduction's target");
       expect(')');
     } else {
-      fail_at(start, "a property: parallel, simd, reduction(op), le, single_block, block(n) or in_reg; found '" + w + "'");
+      fail_at(start,
+              "a property: parallel, simd, reduction(op), le, single_block, block(n) or in_reg; found '" + w + "'");
     }
   }
 

@@ -19,7 +19,7 @@ struct IntArg {
 };
 
 struct ReductionClause {
-  std::string op;                  // sum prod max min argmax argmin any all & | ^ (`+` and `*` are read as sum, prod)
+  std::string op;  // sum prod max min argmax argmin any all & | ^ (`+` and `*` are read as sum, prod)
   std::vector<std::string> names;
 };
 
@@ -57,12 +57,13 @@ struct SyntaxError : std::runtime_error {
 /// Parses what follows the word `pragma`; several comment lines in a row arrive joined by '\n'.
 Pragma parse(std::string_view text);
 
-/// A pragma and the statement it speaks of. Lines count from 1, columns from 0; columns are -1 where they are not known.
+/// A pragma and the statement it speaks of. Lines count from 1, columns from 0; columns are -1 where they are not
+/// known.
 struct Placed {
   Pragma pragma;
-  int line = 0, end_line = 0;            // of the statement
-  int iter_line = 0, iter_column = -1;   // of a for loop's iterable: what FOR_ITER's position names
-  int pragma_line = 0;                   // of the comment
+  int line = 0, end_line = 0;           // of the statement
+  int iter_line = 0, iter_column = -1;  // of a for loop's iterable: what FOR_ITER's position names
+  int pragma_line = 0;                  // of the comment
 };
 
 }  // namespace appy::pragma

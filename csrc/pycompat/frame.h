@@ -23,6 +23,11 @@ int appy_frame_current(appy_frame* frame);
  * monitoring tool with LINE or INSTRUCTION events in its code. */
 int appy_frame_stepped(void);
 
+/* Makes the innermost Python frame report that it failed at this line and column (-1: any), until it goes on; without
+ * effect where its code has no instruction there. To be called just before the exception is returned to it. The same is
+ * done by the RERAISE instruction, so handlers are still found by the call that fails. */
+void appy_frame_fail_at(int line, int column);
+
 /* Called on the first frame that the hook sees of each code object. Returns a borrowed code object to run in its place,
  * which has the same frame layout, or NULL to run the code as it is. Sets no exception. `function` is borrowed. */
 typedef PyCodeObject* (*appy_code_chooser)(PyCodeObject* code, PyObject* function);

@@ -7,6 +7,7 @@
 #include "internal/pycore_frame.h"
 #undef Py_BUILD_CORE
 
+#include "pycompat/code_position.h"
 #include "pycompat/frame.h"
 
 int appy_frame_current(appy_frame* frame) {
@@ -20,6 +21,13 @@ int appy_frame_current(appy_frame* frame) {
 }
 
 int appy_frame_stepped(void) { return PyThreadState_Get()->c_tracefunc != NULL; }
+
+void appy_frame_fail_at(int line, int column) {
+  struct _PyInterpreterFrame* f = PyThreadState_Get()->cframe->current_frame;
+  if (!f) return;
+  Py_ssize_t unit = appy_code_unit_at(f->f_code, line, column);
+  if (unit >= 0) f->prev_instr = _PyCode_CODE(f->f_code) + unit;
+}
 
 static appy_code_chooser choose;
 
@@ -69,10 +77,15 @@ void appy_function_set_code(PyObject* function, PyCodeObject* code) {
 
 Py_ssize_t appy_code_slot(void (*release)(void*)) { return _PyEval_RequestCodeExtraIndex(release); }
 
+/* What co_extra points to, as in codeobject.c; PyUnstable_Code_GetExtra is too slow for every call of a function. */
+struct code_extra {
+  Py_ssize_t size;
+  void* slots[1];
+};
+
 void* appy_code_get(PyCodeObject* code, Py_ssize_t slot) {
-  void* data = NULL;
-  if (_PyCode_GetExtra((PyObject*)code, slot, &data) < 0) PyErr_Clear();
-  return data;
+  const struct code_extra* extra = (const struct code_extra*)code->co_extra;
+  return extra && slot < extra->size ? extra->slots[slot] : NULL;
 }
 
 int appy_code_set(PyCodeObject* code, Py_ssize_t slot, void* data) {

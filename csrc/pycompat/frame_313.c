@@ -8,6 +8,7 @@
 #include "internal/pycore_instruments.h"
 #undef Py_BUILD_CORE
 
+#include "pycompat/code_position.h"
 #include "pycompat/frame.h"
 
 /* Bit of the tool that sys.settrace uses, whose events are made in every thread. */
@@ -31,6 +32,13 @@ int appy_frame_stepped(void) {
   const _Py_LocalMonitors* active = &_PyFrame_GetCode(f)->_co_monitoring->active_monitors;
   return ((active->tools[PY_MONITORING_EVENT_LINE] | active->tools[PY_MONITORING_EVENT_INSTRUCTION]) &
           ~settrace_tool) != 0;
+}
+
+void appy_frame_fail_at(int line, int column) {
+  struct _PyInterpreterFrame* f = PyThreadState_Get()->current_frame;
+  if (!f || f->owner == FRAME_OWNED_BY_CSTACK) return;
+  Py_ssize_t unit = appy_code_unit_at(_PyFrame_GetCode(f), line, column);
+  if (unit >= 0) f->instr_ptr = _PyCode_CODE(_PyFrame_GetCode(f)) + unit;
 }
 
 static appy_code_chooser choose;
@@ -101,10 +109,15 @@ void appy_function_set_code(PyObject* function, PyCodeObject* code) {
 
 Py_ssize_t appy_code_slot(void (*release)(void*)) { return PyUnstable_Eval_RequestCodeExtraIndex(release); }
 
+/* What co_extra points to, as in codeobject.c; PyUnstable_Code_GetExtra is too slow for every call of a function. */
+struct code_extra {
+  Py_ssize_t size;
+  void* slots[1];
+};
+
 void* appy_code_get(PyCodeObject* code, Py_ssize_t slot) {
-  void* data = NULL;
-  if (PyUnstable_Code_GetExtra((PyObject*)code, slot, &data) < 0) PyErr_Clear();
-  return data;
+  const struct code_extra* extra = (const struct code_extra*)code->co_extra;
+  return extra && slot < extra->size ? extra->slots[slot] : NULL;
 }
 
 int appy_code_set(PyCodeObject* code, Py_ssize_t slot, void* data) {

@@ -20,7 +20,10 @@ Change change_of(const Output& out, const ir::Word* results, PyObject* const* ob
     *value = make_scalar(out.type, word);
   } else {
     const PyScalarType& type = out.types[results[out.tag]];
-    *value = make_scalar(type, convert_word(graph_type(out.type), graph_type(type), word));
+    // What no one type holds comes as bits in a np.uint64.
+    const ir::DType from = graph_type(out.type), to = graph_type(type);
+    const bool bits = from == ir::DType::u64_ && ir::is_real(to);
+    *value = make_scalar(type, bits ? word : convert_word(from, to, word));
   }
   return *value ? Change::set : Change::error;
 }

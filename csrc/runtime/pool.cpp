@@ -1,5 +1,6 @@
 #include "runtime/pool.h"
 
+#include <dlfcn.h>
 #include <immintrin.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -104,6 +105,20 @@ int variable(const char* name) {
   if (!text) return INT_MAX;
   const int n = std::atoi(text);
   return n > 0 ? n : INT_MAX;
+}
+
+/// Is the caller inside somebody else's OpenMP parallel region? The runtime may be loaded at any time, so it is looked
+/// for now and then.
+bool in_openmp() {
+  using Query = int (*)();
+  static std::atomic<Query> query{nullptr};
+  static std::atomic<uint32_t> calls{0};
+  Query known = query.load(std::memory_order_relaxed);
+  if (!known && calls.fetch_add(1, std::memory_order_relaxed) % 256 == 0) {
+    known = reinterpret_cast<Query>(dlsym(RTLD_DEFAULT, "omp_in_parallel"));
+    query.store(known, std::memory_order_relaxed);
+  }
+  return known && known();
 }
 
 /// Cycles that workers spin before they sleep: about 50 us, less where threads outnumber CPUs.
@@ -215,14 +230,15 @@ Pool* grow(int workers) {
 }  // namespace
 
 int default_threads() {
-  static const int quota = cgroup_threads();
-  return std::max(1, std::min({affinity_threads(), quota, variable("OMP_NUM_THREADS"), variable("APPY_NUM_THREADS")}));
+  static const int known = std::max(
+      1, std::min({affinity_threads(), cgroup_threads(), variable("OMP_NUM_THREADS"), variable("APPY_NUM_THREADS")}));
+  return known;
 }
 
 bool in_job() { return inside_job; }
 
 bool run_job(Job& job, int threads) {
-  if (threads < 2 || inside_job || busy.test_and_set(std::memory_order_acquire)) return false;
+  if (threads < 2 || inside_job || in_openmp() || busy.test_and_set(std::memory_order_acquire)) return false;
   const int others = threads - 1;
   Pool* pool = current.load(std::memory_order_acquire);
   if (!pool || static_cast<int>(pool->workers.size()) < others) {

@@ -9,7 +9,8 @@
 
 namespace appy::runtime {
 
-/// Threads that a region may use: the least of affinity mask, cgroup quota, OMP_NUM_THREADS and APPY_NUM_THREADS.
+/// Threads that a region may use: the least of affinity mask, cgroup quota, OMP_NUM_THREADS and APPY_NUM_THREADS, as
+/// they were at the first call.
 int default_threads();
 
 /// One job: `run(job, worker)` is called once on each of `threads` workers; worker 0 is the caller.
@@ -20,7 +21,8 @@ struct Job {
 };
 
 /// Runs the job on `threads` threads and returns when all have finished. Returns false, with nothing run, if the pool
-/// is in use by another thread or cannot start threads.
+/// is in use by another thread, the caller is part of a job or of an OpenMP parallel region, or threads cannot be
+/// started.
 bool run_job(Job&, int threads);
 
 /// Is this thread running part of a job?

@@ -1,5 +1,6 @@
 #include "runtime/raise.h"
 
+#include "pycompat/frame.h"
 #include "support/ref.h"
 
 namespace appy::runtime {
@@ -40,6 +41,13 @@ std::string message_of(const ir::Check& check, const Failure& failure, const std
     default:
       return check.text;
   }
+}
+
+/// The place in the frame's own function: that of the outermost call, if the op was inlined.
+const ir::Loc* location_in_frame(const ir::Graph& graph, ir::LocId id) {
+  const ir::Loc* found = nullptr;
+  for (; id && id < graph.locs.size(); id = found->inlined_at) found = &graph.locs[id];
+  return found;
 }
 
 /// `raise E("message")`: the class by the name that the source gives it, as the frame sees it.
@@ -109,6 +117,8 @@ void raise_failure(const ir::Op& op, const Failure& failure, const Scope& scope)
     message = colon == std::string::npos ? "" : check.text.substr(colon + 2);
   }
   set_exception(type, message, note);
+  if (const ir::Loc* loc = op.graph ? location_in_frame(*op.graph, op.loc) : nullptr)
+    appy_frame_fail_at(loc->line, loc->column);
 }
 
 }  // namespace appy::runtime

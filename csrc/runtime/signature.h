@@ -14,8 +14,8 @@
 
 namespace appy::runtime {
 
-/// The frame of the function that holds the region. `localsplus` is CPython's array of locals, cells and free variables;
-/// an entry of a cell variable holds the cell object.
+/// The frame of the function that holds the region. `localsplus` is CPython's array of locals, cells and free
+/// variables; an entry of a cell variable holds the cell object.
 struct Scope {
   PyCodeObject* code = nullptr;
   PyObject** localsplus = nullptr;
@@ -51,7 +51,8 @@ struct Input {
     tuple,     // a tuple of `size` elements
     scalar,    // exact type `type`; a py_int lies in `range`; the value goes to parameter `param`
     constant,  // a scalar equal in type and value to `object` (the trace used the value)
-    array,     // exact numpy.ndarray, native byte order, aligned, dtype, rank and at least `layout`; writeable if `written`
+    array,     // exact numpy.ndarray, native byte order, aligned, dtype, rank and at least `layout`; writeable if
+               // `written`
   };
   From from = From::fast;
   int index = 0;
@@ -66,9 +67,9 @@ struct Input {
   int rank = 0;
   ir::Layout layout = ir::Layout::strided;
   bool written = false;
-  int param = -1;            // the graph parameter it feeds (scalar, array), or -1
-  int same_view_as = -1;     // array: an earlier array input with the same data, shape and strides; it shares its param
-  std::string name;          // for messages: "x", "self.data", "dims[0]"
+  int param = -1;         // the graph parameter it feeds (scalar, array), or -1
+  int same_view_as = -1;  // array: an earlier array input with the same data, shape and strides; it shares its param
+  std::string name;       // for messages: "x", "self.data", "dims[0]"
 };
 
 /// One thing written after the region.

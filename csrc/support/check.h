@@ -9,7 +9,7 @@ namespace appy {
 
 }  // namespace appy
 
-#define APPY_CHECK(condition, message)                          \
-  do {                                                          \
+#define APPY_CHECK(condition, message)                            \
+  do {                                                            \
     if (!(condition)) ::appy::fatal(__FILE__, __LINE__, message); \
   } while (0)

@@ -31,7 +31,7 @@ std::string zero_text(PyObject* (*call)(PyObject*, PyObject*), bool real) {
 }
 
 Value* int_of(Emit& e, const Traced& t) { return e.cast(t.value, DType::i64_); }
-Value* float_of(Emit& e, const Traced& t) { return e.cast(t.value, DType::f64_); }
+Value* float_of(Emit& e, const Traced& t) { return e.cast(t.as_float ? t.as_float : t.value, DType::f64_); }
 
 /// INT_MIN // -1 is the one quotient that leaves 64 bits.
 void check_quotient(Emit& e, Value* a, Value* b) {

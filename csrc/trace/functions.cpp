@@ -171,6 +171,10 @@ ir::Value* as_double(Context& c, const Traced& t) { return Emit(c).cast(number(c
 
 ir::Value* as_index(Context& c, const Traced& t) {
   Emit e(c);
+  if (t.is_scalar() && t.tag) {
+    const auto index = [](Context& g, const Traced& x) { return py_int(as_index(g, x)); };
+    return per_alternative(c, t, index).value;
+  }
   if (!t.is_scalar() || ir::is_real(t.value->type.dtype)) refuse(c, AbortId::unsupported_type_, describe(t));
   if (t.is_np() && t.type.dtype == DType::bool_) refuse(c, AbortId::unsupported_type_, describe(t));
   if (t.value->type.dtype == DType::u64_) {
@@ -204,7 +208,7 @@ std::optional<Traced> call(Context& c, const Traced& callable, Args args,
   }
   // NumPy's results of constants are folded in the graph, so that no warning comes out of tracing.
   const bool python = std::strcmp(row->module, "builtins") == 0 || std::strcmp(row->module, "math") == 0;
-  if ((python && std::strcmp(row->name, "range") != 0) || c.exact()) {
+  if ((python || c.exact()) && std::strcmp(row->name, "range") != 0) {
     if (std::optional<Traced> folded = fold_call(c, object, args)) return folded;
   }
   return call_row(c, *row, args);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include "trace/semantics.h"
 #include "trace/tagged.h"
@@ -10,36 +11,136 @@ using ir::Value;
 
 std::vector<PyScalarType> types_of(const Traced& t) { return t.tag ? t.types : std::vector<PyScalarType>{t.type}; }
 
-/// A type that holds the values of every alternative; int64 into float64 is exact up to 2^53, which convert() checks.
-PyScalarType representation(const std::vector<PyScalarType>& types) {
-  bool all_bool = true, real = false, unsigned64 = false, is_signed = false;
+/// Does the number convert to the type and back unchanged?
+bool exact_in(DType from, ir::Word word, DType to) {
+  if (from == DType::bool_) return true;
+  const auto n = static_cast<int64_t>(word);
+  if (!ir::is_real(to)) {
+    const ir::Range bounds = bounds_of(to);
+    return !ir::is_real(from) && n >= bounds.lo && n <= bounds.hi;
+  }
+  if (!ir::is_real(from) && (n > int64_t{1} << 53 || n < -(int64_t{1} << 53))) return false;
+  const double x = ir::is_real(from) ? std::bit_cast<double>(word) : static_cast<double>(n);
+  return to == DType::f64_ || static_cast<double>(static_cast<float>(x)) == x || x != x;
+}
+
+/// Does every number of `from` convert to `to` unchanged?
+bool widens(DType from, DType to) {
+  if (from == to || from == DType::bool_) return true;
+  const bool small = ir::size_of(from) < ir::size_of(to);
+  if (ir::is_real(to)) return small;  // 24 bits hold 16, 53 hold 32
+  if (ir::is_real(from)) return false;
+  return small && (ir::is_signed(to) || !ir::is_signed(from));
+}
+
+bool chooses(Opcode code) {
+  return code == Opcode::pymin_ || code == Opcode::pymax_ || code == Opcode::minimum_ || code == Opcode::maximum_;
+}
+
+constexpr int max_depth = 6;
+
+/// Is the value known to be a number of the dtype?
+bool is_exact(const Value* v, DType to, int depth = 0) {
+  const DType from = v->type.dtype;
+  if (widens(from, to)) return true;
+  if (const std::optional<ir::Word> word = known(v)) return exact_in(from, *word, to);
+  if (const ir::Op* op = v->op; op && depth < max_depth) {
+    const auto operand = [&](size_t i) { return is_exact(op->operands[i], to, depth + 1); };
+    if (op->code == Opcode::cast_) return widens(op->operands[0]->type.dtype, from) && operand(0);
+    if (op->code == Opcode::select_) return operand(1) && operand(2);
+    if (chooses(op->code)) return operand(0) && operand(1);
+    if (op->code == Opcode::add_ && ir::is_real(from) && known(op->operands[1]) == ir::Word{0}) return operand(0);
+    return false;
+  }
+  const bool parameter = !v->op && v->block && !v->block->owner;
+  if (!parameter || from != DType::i64_ || to == DType::f32_) return false;
+  const ir::Range bounds = bounds_of(ir::is_int(to) ? to : DType::i32_);
+  return v->range.lo >= bounds.lo && v->range.hi <= bounds.hi;
+}
+
+/// An exact value in the dtype, computed there.
+Value* narrowed(Emit& e, Value* v, DType to) {
+  const DType from = v->type.dtype;
+  if (from == to || widens(from, to) || known(v) || !v->op) return e.cast(v, to);
+  const ir::Op& op = *v->op;
+  const auto operand = [&](size_t i) { return narrowed(e, op.operands[i], to); };
+  if (op.code == Opcode::cast_) return operand(0);
+  if (op.code == Opcode::select_) return e.select(op.operands[0], operand(1), operand(2));
+  if (chooses(op.code) || op.code == Opcode::add_) return e.op(op.code, {operand(0), operand(1)});
+  return e.cast(v, to);
+}
+
+/// The dtype of all NumPy scalars among the types, if there is one and numbers of the other types may fit it; the
+/// widest where all are unsigned.
+std::optional<DType> common_dtype(const std::vector<PyScalarType>& types) {
+  std::optional<DType> dtype;
+  bool real = false;
+  for (const PyScalarType& t : types) {
+    real |= t.kind == ScalarKind::py_float;
+    if (t.kind != ScalarKind::np_scalar) continue;
+    if (t.dtype == DType::bool_) return {};
+    const auto is_unsigned = [](DType d) { return ir::class_of(d) == ir::TypeClass::uint; };
+    if (dtype && *dtype != t.dtype && !(is_unsigned(*dtype) && is_unsigned(t.dtype))) return {};
+    if (!dtype || ir::size_of(t.dtype) > ir::size_of(*dtype)) dtype = t.dtype;
+  }
+  return real && dtype && !ir::is_real(*dtype) ? std::nullopt : dtype;
+}
+
+/// A type that holds the values of every alternative: a number, or, as np.uint64, the bits of each. A Python int that
+/// float64 does not hold represent() declines.
+PyScalarType representation(const std::vector<PyScalarType>& types, const Traced& a, const Traced& b) {
+  bool all_bool = true, real = false, is_signed = false, unsigned64 = false, numpy64 = false;
   for (const PyScalarType& t : types) {
     all_bool &= t.dtype == DType::bool_;
     real |= ir::is_real(t.dtype);
-    unsigned64 |= t.dtype == DType::u64_;
     is_signed |= ir::is_signed(t.dtype);
+    unsigned64 |= t.dtype == DType::u64_;
+    numpy64 |= t == PyScalarType{ScalarKind::np_scalar, DType::i64_};
   }
   if (all_bool) return {ScalarKind::py_bool, DType::bool_};
+  const std::optional<DType> dtype = common_dtype(types);
+  if (dtype && holds(*dtype, a) && holds(*dtype, b)) return {ScalarKind::np_scalar, *dtype};
+  if (unsigned64 || (numpy64 && real)) return {ScalarKind::np_scalar, DType::u64_};
   if (real) return {ScalarKind::py_float, DType::f64_};
-  if (unsigned64 && !is_signed) return {ScalarKind::np_scalar, DType::u64_};
   return {ScalarKind::py_int, DType::i64_};
+}
+
+Value* bits_of(Emit& e, Value* v) {
+  if (!ir::is_real(v->type.dtype)) return e.cast(v, DType::u64_);
+  const DType word = v->type.dtype == DType::f64_ ? DType::u64_ : DType::u32_;
+  if (const std::optional<ir::Word> known_bits = known(v)) return e.constant(DType::u64_, *known_bits);
+  return e.cast(e.context().builder().bitcast(v, word), DType::u64_);
+}
+
+Value* from_bits(Emit& e, Value* bits, DType t) {
+  if (!ir::is_real(t)) return e.cast(bits, t);
+  return e.context().builder().bitcast(e.cast(bits, t == DType::f64_ ? DType::u64_ : DType::u32_), t);
 }
 
 Value* represent(Context& context, Value* v, DType from, DType to) {
   Emit e(context);
+  if (to == DType::u64_) return bits_of(e, v);
+  if (from == to || from == DType::bool_) return e.cast(v, to);
+  if (is_exact(v, to)) return narrowed(e, v, to);
   if (to == DType::f64_ && ir::is_int(from) && ir::size_of(from) == 8) {
     Value* limit = e.integer(from, int64_t{1} << 53);
     Value* ok = e.le(v, limit);
     if (ir::is_signed(from)) ok = e.both(e.ge(v, e.i64(-(int64_t{1} << 53))), ok);
     e.check(ir::CheckKind::decline_, ok);
   }
-  if (to == DType::i64_ && from == DType::u64_) {
-    e.check(ir::CheckKind::decline_, e.le(v, e.constant(from, static_cast<ir::Word>(INT64_MAX))));
-  }
   return e.cast(v, to);
 }
 
 }  // namespace
+
+bool holds(DType dtype, const Traced& t) {
+  return widens(t.type.dtype, dtype) || (!t.is_np() && !t.tag && is_exact(t.value, dtype));
+}
+
+std::optional<DType> narrower(const Join& join) {
+  const std::optional<DType> dtype = join.types.empty() ? std::nullopt : common_dtype(join.types);
+  return dtype && join.type.dtype != *dtype ? dtype : std::nullopt;
+}
 
 Join join(const Traced& a, const Traced& b) {
   if (a.kind != Kind::scalar || b.kind != Kind::scalar) {
@@ -50,26 +151,38 @@ Join join(const Traced& a, const Traced& b) {
     if (std::find(types.begin(), types.end(), t) == types.end()) types.push_back(t);
   }
   if (types.size() == 1) return {types[0], {}};
-  return {representation(types), types};
+  return {representation(types, a, b), types};
 }
 
 std::pair<Value*, Value*> convert(Context& context, const Traced& a, const Join& join) {
   if (join.types.empty()) return {a.value, nullptr};
   Emit e(context);
   auto position = [&](const PyScalarType& t) {
-    return e.i64(std::find(join.types.begin(), join.types.end(), t) - join.types.begin());
+    const auto at = std::find(join.types.begin(), join.types.end(), t) - join.types.begin();
+    return tag_of(e, join.types.size(), static_cast<size_t>(at));
   };
   if (!a.tag) return {represent(context, a.value, a.type.dtype, join.type.dtype), position(a.type)};
   Value* tag = position(a.types.back());
   for (size_t i = a.types.size() - 1; i-- > 0;) {
-    tag = e.select(e.eq(a.tag, e.i64(static_cast<int64_t>(i))), position(a.types[i]), tag);
+    tag = e.select(has_type(e, a, i), position(a.types[i]), tag);
   }
-  return {represent(context, a.value, a.value->type.dtype, join.type.dtype), tag};
+  if (join.type.dtype != DType::u64_ || a.type.dtype == DType::u64_) {
+    return {represent(context, a.value, a.value->type.dtype, join.type.dtype), tag};
+  }
+  Value* bits = bits_of(e, alternative(context, a, a.types.size() - 1).value);
+  for (size_t i = a.types.size() - 1; i-- > 0;) {
+    bits = e.select(has_type(e, a, i), bits_of(e, alternative(context, a, i).value), bits);
+  }
+  return {bits, tag};
 }
 
 Traced alternative(Context& context, const Traced& t, size_t i) {
   Emit e(context);
-  return make(t.types[i], e.cast(t.value, t.types[i].dtype));
+  const DType type = t.types[i].dtype;
+  if (t.type.dtype == DType::u64_) return make(t.types[i], from_bits(e, t.value, type));
+  Traced out = make(t.types[i], e.cast(t.value, type));
+  if (ir::is_real(t.value->type.dtype) && !ir::is_real(t.types[i].dtype)) out.as_float = t.value;
+  return out;
 }
 
 Traced merge(Context& context, std::span<Value* const> when, std::span<const Traced> results) {
@@ -82,6 +195,15 @@ Traced merge(Context& context, std::span<Value* const> when, std::span<const Tra
       items.push_back(merge(context, when, column));
     }
     return tuple_of(std::move(items));
+  }
+  const auto is_array = [](const Traced& r) { return r.kind == Kind::zero_d; };
+  if (std::all_of(results.begin(), results.end(), is_array)) {
+    std::vector<Traced> scalars;
+    for (const Traced& r : results) scalars.push_back(make(r.type, r.value));
+    Traced merged = merge(context, when, scalars);
+    if (merged.tag) refuse(context, AbortId::join_, "a 0-d array of one dtype or another");
+    merged.kind = Kind::zero_d;
+    return merged;
   }
   Traced all = results[0];
   Join joined{all.type, all.tag ? all.types : std::vector<PyScalarType>{}};

@@ -44,6 +44,7 @@ DType common_type(const Traced& a, const Traced& b) {
 
 Value* to_dtype(Context& context, const Traced& t, DType to) {
   Emit e(context);
+  if (t.as_float && ir::is_real(to)) return e.cast(t.as_float, to);
   if (t.is_py_int()) {
     // NumPy reads Python ints as C doubles before it rounds to float32.
     if (to == DType::f32_) return e.cast(e.cast(t.value, DType::f64_), to);

@@ -125,7 +125,9 @@ Result Recorder::run() {
   // What enclosing loops and `with` blocks have on the stack; a return inside the statement pops it.
   constexpr size_t enclosing = 8;
   slots_.resize(region_frame_.stack + enclosing);
-  for (int variable : entry_variables_) slots_[static_cast<size_t>(variable)] = Slot::of(entry_value(variable));
+  for (const auto& [variable, constant] : entry_variables_) {
+    slots_[static_cast<size_t>(variable)] = Slot::of(entry_value(variable));
+  }
   const bytecode::Cfg& cfg = *region_frame_.text->cfg;
   Stops stops(cfg.nodes().size(), false);
   for (size_t n = 0; n < stops.size(); ++n) stops[n] = cfg.nodes()[n].kind != bytecode::Node::Kind::block;
@@ -306,7 +308,10 @@ Result trace(const Region& region, const runtime::Scope& scope) {
     try {
       return Recorder(region, scope, entry_variables).run();
     } catch (const Restart& restart) {
-      if (!entry_variables.insert(restart.variable).second) {
+      const auto [known, fresh] = entry_variables.try_emplace(restart.variable, false);
+      const bool constant = restart.constant && !known->second;
+      known->second |= constant;
+      if (!fresh && !constant) {
         throw Abort(AbortId::path_types_, "a variable that is not bound on every path");
       }
     }

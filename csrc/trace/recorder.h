@@ -24,12 +24,14 @@
 
 namespace appy::trace {
 
-/// Variables (localsplus index) whose entry values must be known before the region's first instruction.
-using EntryVariables = std::set<int>;
+/// Variables (localsplus index) whose entry values must be known before the region's first instruction; true: as
+/// constants.
+using EntryVariables = std::map<int, bool>;
 
 /// Thrown when a variable turns out to belong to EntryVariables: the trace starts again.
 struct Restart {
   int variable;
+  bool constant = false;
 };
 
 struct Code {
@@ -99,10 +101,17 @@ class Recorder : public Context {
   bool always_raises(int node) const;
   Outcome loop(int index, std::vector<Slot>, const Stops&);
   void close_body(LoopContext&, Outcome);
+  void narrow(LoopContext&, size_t k, const Slot& now, Merged&);
   std::vector<ir::Value*> carried_words(LoopContext&, const std::vector<Slot>&, size_t depth, int exit);
   std::vector<size_t> stored_slots(const bytecode::NaturalLoop&) const;
-  ir::Loop loop_attributes(const bytecode::Instruction&, bool leaves_early);
+  ir::Loop loop_attributes(const pragma::LoopPragma*, bool leaves_early);
   ir::Value* enters_range(const Traced& range);
+
+  // clauses.cpp: what pragmas say beside the loop's kind.
+  const pragma::LoopPragma* pragma_of(const bytecode::Instruction&) const;
+  int64_t clause_value(const pragma::IntArg&, const char* clause);
+  void review_clauses(const pragma::LoopPragma&, const LoopContext&, ir::Op& loop);
+  void remark(ir::Severity, std::string text);
 
   // recorder_instructions.cpp: one instruction.
   enum class Flow : uint8_t { next, dead };
@@ -130,6 +139,7 @@ class Recorder : public Context {
 
   // recorder_inputs.cpp: values of the frame.
   Traced entry_value(int variable);
+  PyObject* entry_object(int variable) const;
   /// The slot, with the entry value in place of `entry` where it was loaded meanwhile.
   Slot settled(const Slot&, size_t index) const;
   Traced load_global(PyObject* name);

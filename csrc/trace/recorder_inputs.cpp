@@ -11,7 +11,12 @@ using runtime::Input;
 
 namespace {
 
-constexpr ir::Range small_ints{-(int64_t{1} << 31), (int64_t{1} << 31) - 1};
+/// The range that the guard of a Python int promises: few classes, so that few versions are compiled.
+ir::Range class_of(int64_t v) {
+  constexpr int64_t small = int64_t{1} << 31;
+  if (v < -small || v >= small) return {};
+  return {v < 0 ? -small : 0, small - 1};
+}
 
 std::string text_of(PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
@@ -77,10 +82,7 @@ Traced Recorder::read(PyObject* value, Input in, bool fixed) {
     if (!runtime::read_word(value, *type, &word)) abort(AbortId::big_int_, name);
     in.guard = Input::Guard::scalar;
     in.type = *type;
-    if (type->kind == runtime::ScalarKind::py_int) {
-      const int64_t v = static_cast<int64_t>(word);
-      if (v >= small_ints.lo && v <= small_ints.hi) in.range = small_ints;
-    }
+    if (type->kind == runtime::ScalarKind::py_int) in.range = class_of(static_cast<int64_t>(word));
     in.param = parameter(ir::scalar(runtime::graph_type(*type)), name, in.range);
     Traced t;
     t.kind = Kind::scalar;
@@ -145,27 +147,33 @@ Traced Recorder::read_array(PyObject* value, Input in) {
   return t;
 }
 
+PyObject* Recorder::entry_object(int variable) const {
+  if (variable >= scope_.code->co_nlocalsplus) {
+    return PyDict_GetItem(scope_.globals, stored_globals_[static_cast<size_t>(variable - scope_.code->co_nlocalsplus)]);
+  }
+  PyObject* value = scope_.localsplus[variable];
+  const bool cell = value && PyCell_Check(value) && pycompat::is_cell(scope_.code, variable);
+  return cell ? PyCell_GET(value) : value;
+}
+
 Traced Recorder::entry_value(int variable) {
   if (auto found = entry_values_.find(variable); found != entry_values_.end()) return found->second;
   Input in;
-  PyObject* value = nullptr;
+  PyObject* value = entry_object(variable);
   if (variable < scope_.code->co_nlocalsplus) {
-    value = scope_.localsplus[variable];
     in.index = variable;
     in.name = text_of(PyTuple_GET_ITEM(scope_.code->co_localsplusnames, variable));
-    if (value && PyCell_Check(value) && pycompat::is_cell(scope_.code, variable)) {
-      in.from = Input::From::cell;
-      value = PyCell_GET(value);
-    }
+    PyObject* held = scope_.localsplus[variable];
+    if (held != value) in.from = Input::From::cell;
   } else {
     PyObject* name = stored_globals_[static_cast<size_t>(variable - scope_.code->co_nlocalsplus)];
     in.from = Input::From::global;
     in.key = Ref::borrow(name);
     in.name = text_of(name);
-    value = PyDict_GetItem(scope_.globals, name);
     if (!value) abort(AbortId::unbound_, in.name);
   }
-  return entry_values_[variable] = read(value, std::move(in), false);
+  const auto known = entry_variables_.find(variable);
+  return entry_values_[variable] = read(value, std::move(in), known != entry_variables_.end() && known->second);
 }
 
 Slot Recorder::settled(const Slot& s, size_t index) const {

@@ -10,9 +10,11 @@ namespace appy::trace {
 struct Recorder::LoopContext {
   const bytecode::NaturalLoop* loop = nullptr;
   std::vector<Slot> entry;      // where the body starts, with the carried values in place
+  std::vector<Slot> before;     // the slots as the loop is reached
   std::vector<size_t> carried;  // slots
   std::vector<Merged> plan;     // how each is carried
   std::vector<Merged> next;     // the same, widened by what the back edges and exits brought
+  std::set<size_t> wide;        // slots that need more than the dtype of the NumPy scalars that they hold
   std::vector<size_t> more;     // slots that turned out to change
   std::vector<Merged> more_plan;
   bool widened = false;

@@ -1,10 +1,12 @@
 // Loops: carried values to a fixpoint, exits, pragmas.
 #include <algorithm>
+#include <cmath>
 
 #include "support/abort.h"
 #include "support/check.h"
 #include "trace/recorder.h"
 #include "trace/recorder_loop.h"
+#include "trace/tagged.h"
 
 namespace appy::trace {
 
@@ -28,6 +30,14 @@ ir::Schedule schedule_of(pragma::LoopPragma::Schedule s) {
     default:
       return ir::Schedule::automatic;
   }
+}
+
+/// A number that sums, products, minima and maxima start with.
+bool is_neutral(PyObject* o) {
+  if (!o || (!PyFloat_CheckExact(o) && !PyLong_CheckExact(o))) return false;
+  const double x = PyFloat_AsDouble(o);
+  if (PyErr_Occurred()) PyErr_Clear();
+  return x == 0 || x == 1 || std::isinf(x);
 }
 
 }  // namespace
@@ -65,36 +75,48 @@ std::vector<size_t> Recorder::stored_slots(const bytecode::NaturalLoop& loop) co
   return out;
 }
 
-// From 3.13 on FOR_ITER has the position of the iterable, before that of the whole statement; without columns there are
-// lines alone.
-static bool speaks_of(const pragma::Placed& placed, const bytecode::Position& at) {
-  if (at.column < 0 || placed.iter_column < 0) return at.line == placed.iter_line || at.line == placed.line;
-  if (at.line == placed.iter_line && at.column == placed.iter_column) return true;
-  return at.line == placed.line && at.end_line == placed.end_line && at.column < placed.iter_column;
-}
-
-ir::Loop Recorder::loop_attributes(const Instruction& for_iter, bool leaves_early) {
+ir::Loop Recorder::loop_attributes(const pragma::LoopPragma* pragma, bool leaves_early) {
   ir::Loop out;
-  if (frame_->function >= 0 || for_iter.op != Op::for_iter_) return out;
-  for (const pragma::Placed& placed : region_.pragmas) {
-    if (!placed.pragma.loop || !speaks_of(placed, for_iter.position)) continue;
-    const pragma::LoopPragma& p = *placed.pragma.loop;
-    out.annotated = true;
-    out.parallel = p.parallel;
-    out.simd = p.simd;
-    out.schedule = schedule_of(p.schedule);
-    out.chunk = p.chunk.value ? p.chunk.value : p.block.value;
-    out.le = p.le.value;
-    out.threads = static_cast<int32_t>(p.threads.value);
-    out.collapse = static_cast<int32_t>(std::max<int64_t>(p.collapse.value, 1));
-    if (leaves_early && (out.parallel || out.simd)) {
-      graph_->remarks.push_back(
-          {ir::Severity::warning, "trace", builder_.loc(), "the loop is left by break or return, so it runs in order"});
-      out.parallel = out.simd = false;
-    }
-    break;
+  if (!pragma) return out;
+  const auto narrow = [](int64_t v) { return static_cast<int32_t>(std::min<int64_t>(v, INT32_MAX)); };
+  const int64_t chunk = clause_value(pragma->chunk, "schedule"), block = clause_value(pragma->block, "block");
+  out.annotated = true;
+  out.parallel = pragma->parallel;
+  out.simd = pragma->simd;
+  out.schedule = schedule_of(pragma->schedule);
+  out.chunk = chunk ? chunk : block;
+  out.le = clause_value(pragma->le, "le");
+  out.threads = narrow(clause_value(pragma->threads, "num_threads"));
+  out.collapse = narrow(std::max<int64_t>(clause_value(pragma->collapse, "collapse"), 1));
+  if (leaves_early && (out.parallel || out.simd)) {
+    remark(ir::Severity::warning, "the loop is left by break or return, so it runs in order");
+    out.parallel = out.simd = false;
   }
   return out;
+}
+
+/// A carried value that is a Python scalar at first and a NumPy one later, as in `s = 0.0; s += x[i]`, is carried in
+/// the NumPy dtype where that holds the first value; where it turns out not to hold the others, as a wider type.
+void Recorder::narrow(LoopContext& c, size_t k, const Slot& now, Merged& m) {
+  const std::optional<ir::DType> dtype = m.value ? narrower(m.join) : std::nullopt;
+  const size_t slot = c.carried[k];
+  if (!dtype || c.wide.count(slot) || slot >= c.before.size()) return;
+  const Slot first = settled(c.before[slot], slot);
+  if (first.kind != Slot::Kind::value || first.traced.kind != Kind::scalar) return;
+  const bool tried = c.plan[k].tag && c.plan[k].join.type.dtype == *dtype;
+  if (tried && now.traced.kind == Kind::scalar && !holds(*dtype, now.traced)) {
+    c.wide.insert(slot);
+    return;
+  }
+  if (!holds(*dtype, first.traced)) {
+    // What accumulators start with at the region's entry becomes a constant.
+    const auto entry = entry_values_.find(static_cast<int>(slot));
+    if (entry == entry_values_.end() || !same(entry->second, first.traced)) return;
+    if (is_neutral(entry_object(entry->first))) throw Restart{entry->first, true};
+    return;
+  }
+  m.join.type = {runtime::ScalarKind::np_scalar, *dtype};
+  m.shape.traced.type = m.join.type;
 }
 
 /// The carried values at a back edge or an exit; zeros where the plan turned out too narrow.
@@ -113,6 +135,7 @@ std::vector<ir::Value*> Recorder::carried_words(LoopContext& c, const std::vecto
     }
     Merged m = now.kind == Slot::Kind::absent ? c.plan[k] : merge(then, now, true);
     if (m.needs_entry) throw Restart{static_cast<int>(c.carried[k])};
+    narrow(c, k, now, m);
     if (!same_shape(m, c.plan[k])) {
       fits = false;
       c.widened = true;
@@ -192,7 +215,8 @@ Outcome Recorder::loop(int index, std::vector<Slot> entry, const Stops& stops) {
     range = entry.back().traced;
     if (entry.back().kind != Slot::Kind::value || range.kind != Kind::range) abort(AbortId::iterable_);
   }
-  const ir::Loop attributes = loop_attributes(first, leaves_early);
+  const pragma::LoopPragma* pragma = pragma_of(first);
+  const ir::Loop attributes = loop_attributes(pragma, leaves_early);
   const bool reorders = attributes.parallel || attributes.simd;
 
   LoopContext context;
@@ -223,6 +247,7 @@ Outcome Recorder::loop(int index, std::vector<Slot> entry, const Stops& stops) {
     builder_.set_loc(loc);
     std::vector<ir::Value*> inits;
     slots_ = entry;
+    context.before = entry;
     for (size_t k = 0; k < context.carried.size(); ++k) {
       const size_t slot = context.carried[k];
       if (slot < entry.size()) entry[slot] = settled(entry[slot], slot);
@@ -272,6 +297,7 @@ Outcome Recorder::loop(int index, std::vector<Slot> entry, const Stops& stops) {
   frame_->loop = around;
   if (reorders) --reordered_;
   builder_.set_loc(loc);
+  if (pragma) review_clauses(*pragma, context, *op);
 
   Outcome out;
   out.slots = std::move(entry);

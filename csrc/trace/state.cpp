@@ -2,6 +2,7 @@
 
 #include "runtime/scalar.h"
 #include "support/abort.h"
+#include "trace/tagged.h"
 
 namespace appy::trace {
 namespace {
@@ -167,7 +168,7 @@ Slot placeholder(const Merged& m) {
 
 void append_types(const Merged& m, std::vector<ir::Type>& types) {
   if (m.value) types.push_back(ir::scalar(dtype_of(m.join.type)));
-  if (m.tag) types.push_back(ir::scalar(ir::DType::i64_));
+  if (m.tag) types.push_back(ir::scalar(tag_type(m.join.types.size())));
   if (m.bound) types.push_back(ir::scalar(ir::DType::bool_));
   for (const Merged& item : m.items) append_types(item, types);
 }
@@ -177,14 +178,14 @@ void append_words(Context& context, const Merged& m, const Slot& from, std::vect
   const bool given = has_value(from);
   if (m.value) {
     ir::Value *value = nullptr, *tag = nullptr;
-    if (given && from.traced.tag && from.traced.types == m.join.types) {
+    if (given && from.traced.tag && from.traced.types == m.join.types && from.traced.type == m.join.type) {
       value = from.traced.value;
       tag = from.traced.tag;
     } else if (given && from.traced.kind == Kind::scalar) {
       std::tie(value, tag) = convert(context, from.traced, m.join);
     }
     words.push_back(value ? value : b.constant(dtype_of(m.join.type), 0));
-    if (m.tag) words.push_back(tag ? tag : b.i64(0));
+    if (m.tag) words.push_back(tag ? tag : b.constant(tag_type(m.join.types.size()), 0));
   }
   if (m.bound) {
     words.push_back(given && from.traced.bound ? from.traced.bound : b.boolean(given));

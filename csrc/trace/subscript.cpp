@@ -63,6 +63,9 @@ Traced tuple_item(Context& c, const Traced& tuple, const Traced& index) {
 
 Traced getitem(Context& c, const Traced& container, const Traced& index) {
   if (container.kind == Kind::tuple) return tuple_item(c, container, index);
+  if (container.kind == Kind::zero_d && index.kind == Kind::tuple && index.items.empty()) {
+    return np_scalar(container.value);
+  }
   if (container.kind != Kind::array) refuse(c, AbortId::subscript_, "of a value of type " + describe(container));
   const std::vector<Value*> indices = checked_indices(c, container, index);
   return np_scalar(c.builder().load(container.value, indices));

@@ -24,8 +24,24 @@ class Guarded : public Context {
   ir::Value* when_;
 };
 
+/// A tag of two types is a bool, the index as it is; of more types an i64.
+inline DType tag_type(size_t types) { return types == 2 ? DType::bool_ : DType::i64_; }
+inline ir::Value* tag_of(Emit& e, size_t types, size_t i) { return e.constant(tag_type(types), i); }
+/// True where the tagged scalar has its type `i`.
+inline ir::Value* has_type(Emit& e, const Traced& t, size_t i) {
+  if (t.types.size() != 2) return e.eq(t.tag, e.i64(static_cast<int64_t>(i)));
+  return i == 1 ? t.tag : e.negate(t.tag);
+}
+
 /// The value as the alternative `i` of its tag has it.
 Traced alternative(Context&, const Traced&, size_t i);
+
+/// Is the scalar, whatever its Python type, known to be a number of the dtype?
+bool holds(ir::DType, const Traced&);
+
+/// A NumPy dtype that may do for all alternatives in place of the join's wider type: where the Python scalars among
+/// them are known to fit, a loop then works on that dtype.
+std::optional<ir::DType> narrower(const Join&);
 
 /// results[i] where when[i] holds (exactly one does): a scalar, or a tuple of scalars.
 Traced merge(Context&, std::span<ir::Value* const> when, std::span<const Traced> results);
@@ -37,7 +53,7 @@ Traced per_alternative(Context& context, const Traced& t, F&& f) {
   std::vector<ir::Value*> when;
   std::vector<Traced> results;
   for (size_t i = 0; i < t.types.size(); i++) {
-    when.push_back(e.eq(t.tag, e.i64(static_cast<int64_t>(i))));
+    when.push_back(has_type(e, t, i));
     Guarded guarded(context, when.back());
     results.push_back(f(static_cast<Context&>(guarded), alternative(guarded, t, i)));
   }

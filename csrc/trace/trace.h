@@ -20,7 +20,7 @@ struct Region {
   int end = 0;
   std::span<const pragma::Placed> pragmas;
   bool exact = false;
-  bool may_alias = false;   // trace the sequential version for arrays that overlap
+  bool may_alias = false;  // trace the sequential version for arrays that overlap
 };
 
 struct Result {

@@ -30,6 +30,8 @@ struct Traced {
   /// type whose numeric values hold every alternative exactly.
   ir::Value* tag = nullptr;
   std::vector<runtime::PyScalarType> types;
+  /// integer scalar: the very same number as a float value, where there is one (an alternative of a tagged float).
+  ir::Value* as_float = nullptr;
   /// scalar: an i1 that is false where the variable is unbound on some path; null: bound.
   ir::Value* bound = nullptr;
   std::vector<Traced> items;

@@ -1,13 +1,9 @@
-// Parallel loops: schedules, reductions, nesting, failures, the pool.
-#include <sys/wait.h>
-#include <unistd.h>
+// Parallel loops: schedules, reductions, nesting, failures, polls.
 
 #include <atomic>
-#include <thread>
 
 #include "cpu_samples.h"
 #include "runtime/poll.h"
-#include "runtime/pool.h"
 
 namespace appy::cpu::testing {
 namespace {
@@ -108,6 +104,108 @@ TEST(CpuParallel, HistogramWithAtomics) {
   }
 }
 
+/// Atomics of two views, one of them 2-D; `second` is the combiner of the second.
+std::string two_targets(const std::string& kind, const std::string& type, const std::string& second,
+                        const std::string& layout, const std::string& more = {}) {
+  return "region @r(%h: " + type + "[1,strided], %g: " + type + "[2," + layout + "], %k: i64[1,c], %w: " + type +
+         "[1,c], %n: i64) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n  for " + kind +
+         " %i = %zero to %n step %one {\n    %b = load %k[%i] : i64\n    %v = load %w[%i] : " + type + "\n" + more +
+         "    atomic sum %v, %h[%b]\n    atomic " + second + " %v, %g[%b + 1, 2]\n    atomic " + second +
+         " %v, %g[0, %b]\n    yield\n  }\n  yield\n}\n";
+}
+
+/// Arguments of two_targets. The 2-D target has `columns` columns; h is reversed and spread.
+std::vector<Arg> two_targets_args(DType t, int64_t n, int64_t columns, bool by_columns) {
+  std::vector<Word> h, g, w;
+  std::vector<int64_t> k;
+  auto value = [&](int64_t v) {
+    if (t == DType::f64_) return word(static_cast<double>(v));
+    if (t == DType::f32_) return word(static_cast<float>(v));
+    return static_cast<Word>(v);
+  };
+  for (int64_t i = 0; i < 14 * columns; ++i) g.push_back(value(i % 29 - 9));
+  for (int64_t i = 0; i < n; ++i) k.push_back((i * i + i / 7) % 13);
+  for (int64_t i = 0; i < n; ++i) w.push_back(value((i * 37) % 101 - 40));
+  Arg first = words_arg(t, std::vector<Word>(26, value(3)));
+  const int64_t size = ir::size_of(t);
+  first.shape = {13};
+  first.strides = {-2 * size};
+  first.origin = static_cast<size_t>(25 * size);
+  Arg second = words_arg(t, g);
+  second.shape = {14, columns};
+  second.strides = {columns * size, size};
+  if (by_columns) second.strides = {size, 14 * size};
+  return {first, second, array_arg(k), words_arg(t, w), scalar_arg(word(n))};
+}
+
+TEST(CpuParallel, PrivateAndSharedTargets) {
+  for (const char* kind : {"parallel", "parallel simd", "parallel schedule(dynamic, 500)", "parallel threads(1)"}) {
+    for (auto [type, t] : {std::pair{"i64", DType::i64_}, {"u16", DType::u16_}, {"i8", DType::i8_}}) {
+      for (const char* second : {"sum", "prod", "pymin", "pymax", "minimum", "maximum", "and", "or", "xor"}) {
+        expect_same(two_targets(kind, type, second, "c"), two_targets_args(t, 60000, 17, false), 0, 2);
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+    }
+    // The values are small integers: any order of the sums is exact. The larger target does not get private copies.
+    for (auto [type, t] : {std::pair{"f64", DType::f64_}, {"f32", DType::f32_}, {"i32", DType::i32_}}) {
+      for (int64_t columns : {17, 400}) {
+        expect_same(two_targets(kind, type, "sum", "f"), two_targets_args(t, 60000, columns, true), 0, 2);
+        expect_same(two_targets(kind, type, "maximum", "strided"), two_targets_args(t, 60000, columns, true), 0, 2);
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(CpuParallel, ATargetThatIsReadIsNotPrivate) {
+  // Element 0 is only read, so the outcome does not depend on the order.
+  const std::string text =
+      two_targets("parallel", "i64", "sum", "c", "    %r = load %h[%zero] : i64\n    store %r, %w[%i]\n");
+  std::vector<Arg> args = two_targets_args(DType::i64_, 60000, 17, false);
+  for (int64_t i = 0; i < 60000; ++i) {
+    const int64_t label = 1 + i % 12;
+    std::memcpy(args[2].bytes.data() + 8 * i, &label, 8);
+  }
+  expect_same(text, args, 0, 2);
+}
+
+TEST(CpuParallel, UpdatesBeforeAFailureCount) {
+  for (const char* kind : {"parallel", "parallel simd", "parallel schedule(dynamic, 64)"}) {
+    const std::string text = two_targets(kind, "i64", "sum", "c",
+                                         "    %limit = const 1000 : i64\n    %ok = lt %v, %limit : bool\n"
+                                         "    check bounds %ok info(%i, %v, %n)\n");
+    auto graph = ir::parse(text);
+    const int64_t n = 60000;
+    for (int64_t bad : {int64_t{0}, int64_t{777}, int64_t{40000}, n - 1}) {
+      std::vector<Arg> args = two_targets_args(DType::i64_, n, 17, false);
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t one = i == bad ? 5000 : 1;
+        std::memcpy(args[3].bytes.data() + 8 * i, &one, 8);
+      }
+      const auto want = reference(*graph, args);
+      std::vector<Arg> whole = args;
+      const int64_t one = 1;
+      std::memcpy(whole[3].bytes.data() + 8 * bad, &one, 8);
+      const auto most = reference(*graph, whole);
+      for (Isa isa : isas()) {
+        const auto got = machine(*graph, args, isa, 2);
+        ASSERT_EQ(got.status, runtime::Status::failed);
+        ASSERT_EQ(got.failure.iteration, bad) << kind;
+        for (size_t a : {0u, 1u}) {
+          for (size_t at = 0; at + 8 <= got.memory[a].size(); at += 8) {
+            int64_t low, value, high;
+            std::memcpy(&low, want.memory[a].data() + at, 8);
+            std::memcpy(&value, got.memory[a].data() + at, 8);
+            std::memcpy(&high, most.memory[a].data() + at, 8);
+            ASSERT_LE(low, value) << kind << " " << bad;
+            ASSERT_LE(value, high) << kind << " " << bad;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(CpuParallel, TheFirstFailingIterationWins) {
   for (const char* kind : {"parallel", "parallel simd", "parallel schedule(dynamic, 64)"}) {
     const std::string text =
@@ -155,58 +253,6 @@ TEST(CpuParallel, PollsInterrupt) {
   }
   flag = 0;
   runtime::set_poll(nullptr, nullptr);
-}
-
-struct Count : runtime::Job {
-  std::atomic<int> runs{0};
-  std::atomic<int> workers{0};
-};
-
-TEST(Pool, RunsEveryWorkerOnceManyTimes) {
-  Count job;
-  job.run = [](runtime::Job* j, int worker) {
-    static_cast<Count*>(j)->runs.fetch_add(1);
-    static_cast<Count*>(j)->workers.fetch_or(1 << worker);
-  };
-  for (int threads : {2, 4, 3, 2}) {
-    for (int i = 0; i < 1000; ++i) {
-      job.runs = 0;
-      job.workers = 0;
-      ASSERT_TRUE(runtime::run_job(job, threads));
-      ASSERT_EQ(job.runs, threads);
-      ASSERT_EQ(job.workers, (1 << threads) - 1);
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // let them fall asleep
-  }
-}
-
-TEST(Pool, ABusyPoolRefusesAndNestedJobsRunAlone) {
-  Count job;
-  job.run = [](runtime::Job* j, int) {
-    Count inner;
-    inner.run = [](runtime::Job* k, int) { static_cast<Count*>(k)->runs++; };
-    static_cast<Count*>(j)->runs += runtime::run_job(inner, 2) ? 100 : 1;
-  };
-  ASSERT_TRUE(runtime::run_job(job, 2));
-  EXPECT_EQ(job.runs, 2);
-}
-
-TEST(Pool, SurvivesForkAndExits) {
-  Count job;
-  job.run = [](runtime::Job* j, int) { static_cast<Count*>(j)->runs++; };
-  ASSERT_TRUE(runtime::run_job(job, 2));
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(10);
-    Count again;
-    again.run = job.run;
-    const bool ok = runtime::run_job(again, 2) && again.runs == 2;
-    std::exit(ok ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  EXPECT_GE(runtime::default_threads(), 1);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@ using ir::Opcode;
 TEST(CpuScalar, EveryPureOpOnEveryType) {
   for (Opcode code : kOps) {
     const ir::OpInfo& info = ir::info(code);
-    if (info.effect != ir::Effect::pure || code == Opcode::const_ || code == Opcode::dim_ || code == Opcode::cast_ ||
-        code == Opcode::bitcast_ || code == Opcode::select_) {
+    if (info.effect != ir::Effect::pure || code == Opcode::const_ || code == Opcode::dim_ || code == Opcode::scale_ ||
+        code == Opcode::cast_ || code == Opcode::bitcast_ || code == Opcode::select_) {
       continue;
     }
     for (DType t : kTypes) {

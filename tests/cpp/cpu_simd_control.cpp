@@ -349,6 +349,39 @@ TEST(CpuSimd, UniformInnerLoop) {
   }
 }
 
+TEST(CpuSimd, RowsOfManyLengths) {
+  constexpr const char* kText =
+      R"(region @r(%p: i64[1,c], %c: i32[1,c], %v: f64[1,c], %x: f64[1,c], %y: f64[1,c], %z: f64[1,c], %n: i64) {
+    %zero = const 0 : i64
+    %one = const 1 : i64
+    %f0 = const 0.0 : f64
+    for %i = %zero to %n step %one {
+      %lo = load %p[%i] : i64
+      %hi = load %p[%i + 1] : i64
+      %s, %l = for simd annotated %j = %lo to %hi step %one carry(sum %t = %f0, last %k = %f0) : f64, f64 {
+        %a = load %v[%j] : f64
+        %q = load %c[%j] : i32
+        %qq = cast %q : i64
+        %b = load %x[%qq] : f64
+        %m = mul %a, %b : f64
+        %u = add %t, %m : f64
+        yield %u, %b
+      }
+      store %s, %y[%i]
+      store %l, %z[%i]
+      yield
+    }
+    yield
+  })";
+  std::vector<int64_t> p{0};
+  for (int64_t i = 0; i < 90; ++i) p.push_back(p.back() + (i * 7) % 45);
+  std::vector<int32_t> c;
+  for (int64_t i = 0; i < p.back(); ++i) c.push_back(static_cast<int32_t>((i * 31) % 64));
+  expect_same(kText,
+              {array_arg(p), array_arg(c), array_arg(wave<double>(p.back())), array_arg(wave<double>(64)),
+               array_arg(std::vector<double>(90)), array_arg(std::vector<double>(90)), scalar_arg(word(int64_t{90}))});
+}
+
 TEST(CpuSimd, ChecksStopAtTheFirstFailingLane) {
   for (bool store_first : {false, true}) {
     const std::string text = std::string(R"(region @r(%x: i64[1,c], %o: i64[1,c], %n: i64, %limit: i64) {

@@ -9,8 +9,8 @@ using ir::Opcode;
 TEST(CpuSimdOps, EveryPureOpOnEveryType) {
   for (Opcode code : kOps) {
     const ir::OpInfo& info = ir::info(code);
-    if (info.effect != ir::Effect::pure || code == Opcode::const_ || code == Opcode::dim_ || code == Opcode::cast_ ||
-        code == Opcode::bitcast_ || code == Opcode::select_) {
+    if (info.effect != ir::Effect::pure || code == Opcode::const_ || code == Opcode::dim_ || code == Opcode::scale_ ||
+        code == Opcode::cast_ || code == Opcode::bitcast_ || code == Opcode::select_) {
       continue;
     }
     for (DType t : kTypes) {
@@ -63,6 +63,28 @@ TEST(CpuSimdOps, EveryCast) {
       expect_same(text, {words_arg(from, x), words_arg(to, std::vector<Word>(x.size(), 0)), scalar_arg(x.size())});
       if (::testing::Test::HasFatalFailure()) return;
     }
+  }
+}
+
+TEST(CpuSimdOps, ScaleByPowersOfTwo) {
+  // Whole exponents, results from far below the smallest number to infinity.
+  for (DType t : {DType::f64_, DType::f32_}) {
+    const std::string type(ir::name_of(t));
+    const std::string text = "region @r(%x: " + type + "[1,c], %y: " + type + "[1,c], %o: " + type +
+                             "[1,c], %n: i64) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n"
+                             "  for simd %i = %zero to %n step %one {\n    %a = load %x[%i] : " +
+                             type + "\n    %b = load %y[%i] : " + type + "\n    %r = scale %a, %b : " + type +
+                             "\n    store %r, %o[%i]\n    yield\n  }\n  yield\n}\n";
+    std::vector<Word> x, y;
+    const int limit = t == DType::f64_ ? 1200 : 200;
+    for (int n = -limit; n <= limit; ++n) {
+      const double a = (n % 2 ? 1 : -1) * (1 + (n * 37 % 101) / 256.0);
+      x.push_back(t == DType::f64_ ? word(a) : word(static_cast<float>(a)));
+      y.push_back(t == DType::f64_ ? word(double(n)) : word(static_cast<float>(n)));
+    }
+    expect_same(text,
+                {words_arg(t, x), words_arg(t, y), words_arg(t, std::vector<Word>(x.size(), 0)), scalar_arg(x.size())});
+    if (::testing::Test::HasFatalFailure()) return;
   }
 }
 

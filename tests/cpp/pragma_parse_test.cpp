@@ -36,8 +36,9 @@ TEST(PragmaParse, LinesInARowAreOnePragma) {
 }
 
 TEST(PragmaParse, Clauses) {
-  auto p = parse("simd reduction(+: s, t) reduction(max:m) shared(a , b) private(c) collapse(2) "
-                 "schedule( dynamic , n*2 ) block(64) le(n + 1)");
+  auto p = parse(
+      "simd reduction(+: s, t) reduction(max:m) shared(a , b) private(c) collapse(2) "
+      "schedule( dynamic , n*2 ) block(64) le(n + 1)");
   const LoopPragma& l = *p.loop;
   ASSERT_EQ(l.reductions.size(), 2u);
   EXPECT_EQ(l.reductions[0].op, "sum");

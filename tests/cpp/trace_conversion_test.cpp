@@ -143,9 +143,27 @@ TEST(Join, KeepsOneTypeAndTagsTwo) {
   const Traced integer = make({ScalarKind::py_int, DType::i64_}, b.i64(3));
   EXPECT_TRUE(join(py, py).types.empty());
   EXPECT_EQ(join(py, np).types, (std::vector{py.type, np.type}));
-  EXPECT_EQ(join(py, np).type, py.type);
-  EXPECT_EQ(join(integer, np).type, (PyScalarType{ScalarKind::py_float, DType::f64_}));
+  EXPECT_EQ(join(py, np).type, np.type);
+  EXPECT_EQ(join(integer, np).type, np.type);
   EXPECT_THROW(join(py, object(Py_None)), Abort);
+}
+
+TEST(Join, HoldsEveryAlternativeExactly) {
+  ir::Graph graph;
+  ir::Builder b(graph);
+  const auto unknown = [&](DType t) { return ir::add_arg(*graph.body, ir::scalar(t)); };
+  const auto type = [](ScalarKind kind, DType t) { return PyScalarType{kind, t}; };
+  const PyScalarType bits = type(ScalarKind::np_scalar, DType::u64_);
+  const Traced single = np_scalar(unknown(DType::f32_)), uint64 = np_scalar(unknown(DType::u64_));
+  EXPECT_EQ(join(py_float(b.f64(0.5)), single).type, single.type);
+  EXPECT_EQ(join(py_float(b.f64(0.1)), single).type, type(ScalarKind::py_float, DType::f64_));
+  EXPECT_EQ(join(py_float(unknown(DType::f64_)), single).type, type(ScalarKind::py_float, DType::f64_));
+  EXPECT_EQ(join(py_float(b.cast(single.value, DType::f64_)), single).type, single.type);
+  EXPECT_EQ(join(py_int(b.i64(-1)), uint64).type, bits);
+  EXPECT_EQ(join(single, uint64).type, bits);
+  EXPECT_EQ(join(np_scalar(unknown(DType::i64_)), single).type, bits);
+  EXPECT_EQ(join(py_int(unknown(DType::i64_)), np_scalar(unknown(DType::i16_))).type,
+            type(ScalarKind::py_int, DType::i64_));
 }
 
 TEST(Table, EveryRowIsACallableOfTheRunningPython) {

@@ -13,6 +13,7 @@
 #include "runtime/raise.h"
 #include "runtime/scalar.h"
 #include "trace/emit.h"
+#include "trace/tagged.h"
 
 namespace appy::trace::testing {
 namespace {
@@ -150,7 +151,7 @@ Program::Program(const Operation& operation, std::span<const Operand> operands, 
       Traced t = make(o.type, ir::add_arg(*graph_->body, ir::scalar(runtime::graph_type(o.type))));
       if (!o.types.empty()) {
         t.types = o.types;
-        t.tag = ir::add_arg(*graph_->body, ir::scalar(DType::i64_));
+        t.tag = ir::add_arg(*graph_->body, ir::scalar(tag_type(t.types.size())));
       }
       arguments.push_back(t);
     }
@@ -190,7 +191,8 @@ Ref Program::rebuild(const Result& r, std::span<const Word> words) const {
       if (r.tag < 0) return Ref::steal(runtime::make_scalar(r.type, word));
       const runtime::PyScalarType& type = r.types.at(words[static_cast<size_t>(r.tag)]);
       const DType own = runtime::graph_type(r.type), wanted = runtime::graph_type(type);
-      return Ref::steal(runtime::make_scalar(type, runtime::convert_word(own, wanted, word)));
+      const bool bits = own == DType::u64_ && ir::is_real(wanted);  // see join.cpp
+      return Ref::steal(runtime::make_scalar(type, bits ? word : runtime::convert_word(own, wanted, word)));
     }
     case Kind::tuple:
     case Kind::range: {

@@ -15,7 +15,7 @@ def case(function):
 @case
 def plain(n):
     s = 0
-    #pragma sequential for
+    # pragma sequential for
     for i in range(n):
         s += i * i
     return s, locals().get("i", "unbound")
@@ -24,10 +24,10 @@ def plain(n):
 @case
 def two_in_a_row(n):
     a = b = 0
-    #pragma sequential for
+    # pragma sequential for
     for i in range(n):
         a += i
-    #pragma sequential for
+    # pragma sequential for
     for j in range(n, 0, -1):
         b += j
     return a, b
@@ -36,9 +36,9 @@ def two_in_a_row(n):
 @case
 def nested(n):
     s = 0
-    #pragma sequential for
+    # pragma sequential for
     for i in range(n):
-        #pragma simd
+        # pragma simd
         for j in range(i):
             s += i * j
     return s
@@ -49,7 +49,7 @@ def in_a_host_loop(n):
     seen = []
     for k in range(3):
         s = 0
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += i + k
         seen.append(s)
@@ -60,7 +60,7 @@ def in_a_host_loop(n):
 def in_a_while(n):
     k = s = 0
     while k < n:
-        #pragma sequential for
+        # pragma sequential for
         for i in range(k):
             s += i
         k += 1
@@ -69,7 +69,7 @@ def in_a_while(n):
 
 @case
 def with_break(n):
-    #pragma sequential for
+    # pragma sequential for
     for i in range(n):
         if i == 3:
             break
@@ -78,7 +78,7 @@ def with_break(n):
 
 @case
 def with_else(n):
-    #pragma sequential for
+    # pragma sequential for
     for i in range(n):
         if i == 3:
             found = i
@@ -91,7 +91,7 @@ def with_else(n):
 @case
 def with_else_and_no_break(n):
     s = 0
-    #pragma sequential for
+    # pragma sequential for
     for i in range(n):
         s += i
     else:
@@ -103,7 +103,7 @@ def with_else_and_no_break(n):
 def with_else_in_a_host_loop(n):
     out = []
     for k in range(n):
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             if i == k:
                 break
@@ -118,7 +118,7 @@ def with_else_in_a_host_loop(n):
 def break_in_a_host_loop(n):
     out = 0
     while True:
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             if i == 2:
                 break
@@ -130,7 +130,7 @@ def break_in_a_host_loop(n):
 
 @case
 def returns(n):
-    #pragma sequential for
+    # pragma sequential for
     for i in range(n):
         if i * i > 10:
             return i
@@ -140,7 +140,7 @@ def returns(n):
 @case
 def returns_in_a_host_loop(n):
     for k in range(3):
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             if i + k > 4:
                 return i, k
@@ -152,7 +152,7 @@ def in_try_finally(n):
     log = []
     s = 0
     try:
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += 1 // (i - 4)
     finally:
@@ -169,7 +169,7 @@ def region_in_finally(n):
         s = -1
         raise
     finally:
-        #pragma sequential for
+        # pragma sequential for
         for i in range(4):
             s += i
     return s
@@ -183,7 +183,7 @@ def region_in_finally_with_return(n):
             return s
         s = 1 // n
     finally:
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += i
         n = s
@@ -196,7 +196,7 @@ def region_in_except(n):
     try:
         1 // (n - n)
     except ZeroDivisionError as error:
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += i
         s = (s, str(error))
@@ -207,7 +207,7 @@ def region_in_except(n):
 def raised_through(n):
     s = 0
     try:
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += 6 // (3 - i)
     except ZeroDivisionError:
@@ -219,7 +219,7 @@ def raised_through(n):
 def in_with(n):
     s = 0
     with contextlib.suppress(ZeroDivisionError):
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += 6 // (3 - i)
         s += 1000
@@ -229,7 +229,7 @@ def in_with(n):
 @case
 def returns_in_with(n):
     with contextlib.suppress(ZeroDivisionError):
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             if i == 4:
                 return i
@@ -243,7 +243,7 @@ def cells(n):
     def read():
         return s
 
-    #pragma sequential for
+    # pragma sequential for
     for i in range(n):
         s += i
     return read()
@@ -255,7 +255,7 @@ def nonlocal_in_nested(n):
 
     def add():
         nonlocal s
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += i
 
@@ -269,7 +269,7 @@ def generator(n):
     def generate():
         s = 0
         for k in range(3):
-            #pragma sequential for
+            # pragma sequential for
             for i in range(n):
                 s += i
             got = yield s
@@ -287,11 +287,11 @@ def coroutine(n):
 
     async def run():
         s = 0
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += i
         s += await wait()
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += i
         return s
@@ -306,7 +306,7 @@ def coroutine(n):
 def varargs(n):
     def inner(*args, scale=2, **kw):
         s = 0
-        #pragma sequential for
+        # pragma sequential for
         for i in range(len(args)):
             s += args[i] * scale + kw["c"]
         return s
@@ -318,7 +318,7 @@ def varargs(n):
 def recursion(n):
     def inner(k):
         s = 0
-        #pragma sequential for
+        # pragma sequential for
         for i in range(k):
             s += i
         return s + (inner(k - 1) if k > 0 else 0)
@@ -334,7 +334,7 @@ def method(n):
 
         def add(self, k):
             v = self.value
-            #pragma sequential for
+            # pragma sequential for
             for i in range(k):
                 v += i
             self.value = v
@@ -343,7 +343,7 @@ def method(n):
         @staticmethod
         def total(k):
             s = 0
-            #pragma sequential for
+            # pragma sequential for
             for i in range(k):
                 s += i
             return s
@@ -351,7 +351,7 @@ def method(n):
         @classmethod
         def named(cls, k):
             s = 0
-            #pragma sequential for
+            # pragma sequential for
             for i in range(k):
                 s += i
             return cls.__name__, s
@@ -362,7 +362,7 @@ def method(n):
 @case
 def conditional_header(n):
     s = 0
-    #pragma sequential for
+    # pragma sequential for
     for i in range(n if n > 2 else 2):
         s += i
     return s
@@ -371,7 +371,7 @@ def conditional_header(n):
 @case
 def long_header(n):
     s = 0
-    #pragma sequential for
+    # pragma sequential for
     for i in range(
         0,
         n,
@@ -383,7 +383,7 @@ def long_header(n):
 
 @case
 def last_statement(n):
-    #pragma sequential for
+    # pragma sequential for
     for i in range(n):
         n += i
 
@@ -391,15 +391,16 @@ def last_statement(n):
 @case
 def on_one_line(n):
     s = 0
-    #pragma sequential for
-    for i in range(n): s += i
+    # pragma sequential for
+    for i in range(n):
+        s += i  # noqa: E701
     return s
 
 
 @case
 def far_jumps(n):
     s = 0
-    #pragma sequential for
+    # pragma sequential for
     for i in range(n):
         s += (i + 1) * (i + 2) * (i + 3) * (i + 4) * (i + 5) * (i + 6) * (i + 7) * (i + 8) * (i + 9) * (i + 10)
         s += (i + 1) * (i + 2) * (i + 3) * (i + 4) * (i + 5) * (i + 6) * (i + 7) * (i + 8) * (i + 9) * (i + 10)

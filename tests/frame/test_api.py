@@ -16,7 +16,7 @@ from appy import _C
 def decorated(**options):
     def f(n):
         s = 0
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += i
         return s
@@ -66,7 +66,7 @@ def test_bad_pragma_raises_at_decoration():
 
         @appy.jit
         def f(n):
-            #pragma paralel for
+            # pragma paralel for
             for i in range(n):
                 n += i
 
@@ -102,12 +102,7 @@ def test_config():
 
 
 def test_disable_variable():
-    script = (
-        "import appy\n"
-        "def f(n): return n\n"
-        "g = appy.jit(f)\n"
-        "print(g(3), appy.enabled(), appy.stats()['regions'])\n"
-    )
+    script = "import appy\ndef f(n): return n\ng = appy.jit(f)\nprint(g(3), appy.enabled(), appy.stats()['regions'])\n"
     import os
 
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "APPY_DISABLE": "1"}
@@ -161,7 +156,7 @@ def test_stub_matches_the_module():
     public = {n for n in vars(_C) if not n.startswith("__")}
     described = {}
     for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
             described[node.name] = node
     assert set(described) == public
     for name, node in described.items():

@@ -9,13 +9,12 @@ import traceback
 import types
 
 import pytest
+from cases import CASES
 
 import appy
 from appy import _C
 from appy._assemble import disassemble
 from appy._rewrite import original_of, regions_of
-
-from cases import CASES
 
 
 def outcome(function, n):
@@ -77,7 +76,7 @@ def test_copies_of_a_finally_body_share_a_region():
         try:
             s = 1 // n
         finally:
-            #pragma sequential for
+            # pragma sequential for
             for i in range(n):
                 s += i
         return s
@@ -98,7 +97,7 @@ def test_stacksize_and_layout_are_kept():
 def test_metadata_is_kept():
     def f(a: int, b: float = 2.0, *, c: str = "x") -> float:
         """Doc."""
-        #pragma sequential for
+        # pragma sequential for
         for i in range(a):
             b += i
         return b
@@ -118,7 +117,7 @@ def test_decorating_twice_and_factories_share_code():
         @appy.jit
         def f(n):
             s = k
-            #pragma sequential for
+            # pragma sequential for
             for i in range(n):
                 s += i
             return s
@@ -146,7 +145,7 @@ def test_wrapped_functions():
     @loud
     def f(n):
         s = 0
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += i
         return s
@@ -157,7 +156,7 @@ def test_wrapped_functions():
         @appy.jit
         @staticmethod
         def s(n):
-            #pragma sequential for
+            # pragma sequential for
             for i in range(n):
                 n += i
             return n
@@ -165,7 +164,7 @@ def test_wrapped_functions():
         @appy.jit
         @classmethod
         def c(cls, n):
-            #pragma sequential for
+            # pragma sequential for
             for i in range(n):
                 n += i
             return cls, n
@@ -257,7 +256,7 @@ def test_references_are_kept():
         pass
 
     def f(thing, n):
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             n += i
         return n

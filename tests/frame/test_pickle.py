@@ -19,7 +19,7 @@ cloudpickle = pytest.importorskip("cloudpickle")
 @appy.jit
 def by_reference(n):
     s = 0
-    #pragma sequential for
+    # pragma sequential for
     for i in range(n):
         s += i
     return s
@@ -29,12 +29,12 @@ def make(k):
     @appy.jit
     def by_value(n):
         s = k
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             if i == 50:
                 return -s
             s += i
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += 1
         return s

@@ -54,7 +54,7 @@ def test_cprofile():
     @appy.jit
     def kernel(n):
         s = 0
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += i
         return s

@@ -81,7 +81,7 @@ def test_functions_that_running_code_defines():
     def before():
         def kernel(n):
             s = 0
-            #pragma sequential for
+            # pragma sequential for
             for i in range(n):
                 s += i
             return s
@@ -94,7 +94,7 @@ def test_functions_that_running_code_defines():
 
             def kernel(n, k=1):
                 s = k - 1
-                #pragma sequential for
+                # pragma sequential for
                 for i in range(n):
                     s += i + offset
                 return s
@@ -118,20 +118,20 @@ def test_hook_swaps_running_frames_and_functions():
 
     def kernel(n):
         s = 0
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             s += i
         return s
 
     def generate(n):
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             n += 0
         yield n
         yield kernel(n)
 
     def fails(n):
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             n += 0
         raise KeyError(n)
@@ -162,7 +162,7 @@ def test_hook_swaps_running_frames_and_functions():
 def test_disable_and_enabled():
     @appy.jit
     def f(n):
-        #pragma sequential for
+        # pragma sequential for
         for i in range(n):
             n += i
         return n

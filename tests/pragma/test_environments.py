@@ -17,7 +17,7 @@ import pytest
 
 import appy
 
-ROOT = str(Path(__file__).parent.parent.parent)
+ROOT = str(Path(appy.__file__).parent.parent)
 
 
 def python(*arguments, **environment):
@@ -67,9 +67,7 @@ def test_notebook_cells():
 def test_autoreload(tmp_path, monkeypatch):
     pytest.importorskip("IPython")
     monkeypatch.syspath_prepend(tmp_path)
-    source = (
-        "import appy\n@appy.jit(strict=True)\ndef f(x):\n    # pragma simd\n    for i in range(len(x)):\n        x[i] = {}\n"
-    )
+    source = "import appy\n@appy.jit(strict=True)\ndef f(x):\n    # pragma simd\n    for i in range(len(x)):\n        x[i] = {}\n"
     path = tmp_path / "reloaded_subject.py"
     path.write_text(source.format("x[i] + 1"))
     from IPython.core.interactiveshell import InteractiveShell
@@ -95,7 +93,11 @@ def test_reload(tmp_path, monkeypatch):
         path.write_text(text.format(value) + "#" * int(value))
         os.utime(path, (1_900_000_000 + value, 1_900_000_000 + value))
         importlib.invalidate_caches()
-        module = importlib.reload(sys.modules["reload_me"]) if "reload_me" in sys.modules else importlib.import_module("reload_me")
+        module = (
+            importlib.reload(sys.modules["reload_me"])
+            if "reload_me" in sys.modules
+            else importlib.import_module("reload_me")
+        )
         x = np.zeros(2)
         module.f(x)
         assert x[0] == value and module.f.stats()["runs"] == 1
@@ -103,11 +105,11 @@ def test_reload(tmp_path, monkeypatch):
 
 def test_exec_without_source_warns_and_runs():
     space = {"appy": appy}
-    code = "@appy.jit\ndef f(x):\n    # pragma simd\n    for i in range(len(x)):\n        x[i] += 1\n"
-    with pytest.warns(appy.AppyWarning, match=r"the source of f \(<string>\) is not available"):
+    code = "@appy.jit\ndef unseen(x):\n    # pragma simd\n    for i in range(len(x)):\n        x[i] += 1\n"
+    with pytest.warns(appy.AppyWarning, match=r"the source of unseen \(<string>\) is not available"):
         exec(code, space)
     x = np.zeros(2)
-    space["f"](x)
+    space["unseen"](x)
     assert x[0] == 1
     with pytest.raises(appy.CompileError, match="is not available"):
         exec(code.replace("@appy.jit", "@appy.jit(strict=True)"), {"appy": appy})

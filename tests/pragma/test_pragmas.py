@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+import appy
 from appy import AppyWarning, PragmaError
+from appy._rewrite import original_of
 from appy.pragmas import SourceMissing, pragmas_of
 
-ROOT = str(Path(__file__).parent.parent.parent)
+ROOT = str(Path(appy.__file__).parent.parent)
 
 
 def load(tmp_path, text, name="subject"):
@@ -29,6 +31,7 @@ def load(tmp_path, text, name="subject"):
 
 
 def found(code):
+    code = original_of(code)  # other tests turn transparent mode on
     return [(p.kind, p.text, p.line, p.end_line) for p in pragmas_of(code)]
 
 
@@ -133,9 +136,18 @@ def test_malformed(tmp_path):
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("# pragma simd\n    x = 1", "line 2: the pragma is a loop pragma and stands before a statement that is no `for`"),
-        ("# pragma atomic\n    x = 1", "line 2: the pragma says `atomic` and stands before a statement that updates no"),
-        ("# pragma :n=>simd\n    for i in x: pass", "line 2: the pragma is a tensor pragma and stands before a statement"),
+        (
+            "# pragma simd\n    x = 1",
+            "line 2: the pragma is a loop pragma and stands before a statement that is no `for`",
+        ),
+        (
+            "# pragma atomic\n    x = 1",
+            "line 2: the pragma says `atomic` and stands before a statement that updates no",
+        ),
+        (
+            "# pragma :n=>simd\n    for i in x: pass",
+            "line 2: the pragma is a tensor pragma and stands before a statement",
+        ),
         ("x = 1\n    # pragma simd", "line 3: the pragma is not followed by a statement"),
     ],
 )
@@ -198,6 +210,91 @@ def test_optimised_and_without_positions(tmp_path):
             [sys.executable, *flags, str(path)], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ROOT}
         )
         assert out.stdout == "[('loop', 5)]\n", (flags, out)
+
+
+def test_methods_of_imported_modules(tmp_path):
+    """CPython compiles `math.exp(x)` differently where the module imports `math`."""
+    m = load(
+        tmp_path,
+        """
+        import math
+        try:
+            import cmath as c
+        except ImportError:
+            pass
+        def f(x, r):
+            # pragma simd
+            for i in range(len(x)):
+                r[i] = math.exp(x[i]) + c.phase(x[i])
+        """,
+    )
+    assert len(pragmas_of(m.f.__code__)) == 1
+
+
+STRINGS = '''
+def f(n, text="""
+    # pragma simd
+    """, *, other=[
+    # pragma parallel for
+    1]):
+    """
+    # pragma simd
+    """
+    a = """
+    # pragma simd
+    """
+    # pragma simd
+    # a remark
+
+    # pragma parallel for
+    for i in range(n):
+        if i:
+            pass
+            # pragma sequential for
+        # pragma simd
+        for j in range(f"""
+            # pragma simd
+            """
+            # pragma simd
+            is n):
+            match j:
+                # pragma atomic
+                case 1:
+                    # pragma atomic
+                    text[
+                        # pragma simd
+                        i] += 1
+                case _:
+                    try:
+                        # pragma simd
+                        for k in range(n): pass
+                    except (
+                        # pragma simd
+                        ValueError
+                    ):
+                        # pragma simd
+                        for k in range(n): pass
+    # pragma simd
+'''
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_what_looks_like_a_pragma(tmp_path, monkeypatch, forced):
+    """Strings and comments inside expressions; found by lines and by tokens alike."""
+    from appy import pragmas
+
+    if forced:
+        monkeypatch.setattr(pragmas, "_in_expression", lambda node, lines: True)
+    source = pragmas.parse_source(STRINGS, "strings.py")
+    placed = {key[0]: [(p.text, p.line, p.pragma_line) for p in rows] for key, rows in source.pragmas.items()}
+    expected = [
+        ("simd\nparallel for", 17, 13),
+        ("sequential for\nsimd", 22, 20),
+        ("atomic", 31, 30),
+        ("simd", 37, 36),
+        ("simd", 43, 42),
+    ]
+    assert placed["f"] == expected
 
 
 def test_future_flags(tmp_path):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import appy
+from appy._rewrite import original_of
 
 
 def axpy(x, y, a):
@@ -31,7 +32,7 @@ def smear(x, y):
 
 def fresh(function, **options):
     """A compiled copy with a cache of its own."""
-    code = function.__code__.replace(co_name=function.__name__)
+    code = original_of(function.__code__).replace(co_name=function.__name__)  # tests of enable() may have rewritten it
     copy = type(function)(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     return appy.jit(**{"strict": True, **options})(copy)
 
@@ -92,14 +93,15 @@ def test_an_array_that_overlaps_itself():
 
 def test_a_refused_combination_is_remembered_and_others_still_compile():
     f = fresh(smear, strict=False)
+    before = f.stats()  # regions of equal code share their counters
     objects = np.zeros(3, object)
     with pytest.warns(appy.AppyWarning, match="test_dispatch.py") as caught:
         f(objects, objects)
         f(objects, objects)
     assert len(caught) == 1
-    assert f.stats()["declined"] == 2
+    assert f.stats()["declined"] == before["declined"] + 2
     f(np.zeros(3), np.zeros(3))
-    assert f.stats()["runs"] == 1
+    assert f.stats()["runs"] == before["runs"] + 1
 
 
 def test_strict_raises_each_time():

@@ -1,0 +1,158 @@
+"""Small programs that once went wrong: compiled under strict=True they do what plain Python does."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from compare import assert_same
+
+import appy
+
+CASES: list[tuple[Callable[..., Any], tuple, dict[str, Any]]] = []
+
+
+def case(*args: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The function is called with copies of the arguments, plain and under ``jit(**options)``."""
+
+    def register(function):
+        CASES.append((function, args, options))
+        return function
+
+    return register
+
+
+@case(np.arange(8.0), exact=True)
+def range_of_constants_in_exact_mode(x):
+    # pragma parallel for
+    for i in range(8):
+        x[i] += 1
+    return i
+
+
+@case(np.arange(8.0))
+def item_of_a_zero_dimensional_array(x):
+    # pragma sequential for
+    for i in range(8):
+        x[i] = np.where(x[i] > 3, x[i], -1.0)[()]
+    return i
+
+
+BIG = np.array([2**64 - 1, 3, 2**63, 2**53 + 1] * 4, np.uint64)
+
+
+@case(np.arange(16.0), BIG, np.zeros(16))
+def float_or_uint64_after_stores(x, z, out):
+    # pragma sequential for
+    for i in range(16):
+        out[i] = i
+        last = x[i] if i % 3 else z[i]
+    return last
+
+
+@case(BIG, np.int16(-3), np.zeros(16))
+@case(BIG, np.uint8(3), np.zeros(16))
+@case(BIG, -3, np.zeros(16))
+@case(BIG, 3, np.zeros(16))
+def product_of_uint64(z, p, out):
+    first = p
+    # pragma sequential for
+    for i in range(16):
+        out[i] = 1
+        last = first if i % 5 == 0 else z[i]
+        if i % 4 != 2:
+            p = z[i] if p < 0 else z[i] * 3
+    return p, last
+
+
+@case(np.arange(16) + 2**62, np.arange(16, dtype=np.float32))
+def int64_or_float32(z, x):
+    # pragma sequential for
+    for i in range(16):
+        x[i] += 1
+        last = z[i] if i % 5 == 0 else x[i]
+        y = last * 2
+    return last, y
+
+
+@case(np.arange(16, dtype=np.float32), 0.0)
+@case(np.arange(16, dtype=np.float32), 0.1)
+@case(np.arange(16, dtype=np.float32), 2**24 + 1)
+@case(np.arange(0, dtype=np.float32), 0.1)
+@case(np.full(16, 0.1, np.float32), 0)
+def float32_sum_from_a_python_number(x, s):
+    # pragma parallel for simd
+    for i in range(len(x)):
+        if x[i] != 3:
+            s += x[i]
+    return s
+
+
+@case(np.arange(16.0))
+def int_that_float64_does_not_hold(x):
+    # pragma sequential for
+    for i in range(len(x)):
+        last = min(x[i] * 1e300 if i < 9 else 9e18, 9007199254740993)
+    return last
+
+
+@case(np.arange(16, dtype=np.float32), True)
+@case(np.arange(16, dtype=np.float32), False)
+def float32_sum_that_is_reset(x, round_trip):
+    s = 0.0
+    seen = []
+    # pragma sequential for
+    for i in range(len(x)):
+        s += x[i] * x[i]
+        if i % 4 == 3:
+            s = float(s) * 0.1 if round_trip else 0.25
+    return s, seen
+
+
+def clauses_that_are_ignored(x, n):
+    s = t = 0.0
+    m = 3
+    # pragma parallel for le(n + 1) num_threads(2) schedule(static, unknown) shared(absent, x) private(t)
+    # pragma reduction(prod: s) reduction(max: m) block(n // 0)
+    for i in range(len(x)):
+        s += x[i] + t
+        t = x[i]
+        m = max(m, i)
+    return s, m
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "options"), CASES, ids=[f"{c[0].__name__}-{i}" for i, c in enumerate(CASES)]
+)
+def test_compiled_equals_python(function, args, options):
+    outcomes = []
+    for f in (function, appy.jit(strict=True, **options)(copy.copy(function))):
+        mine = copy.deepcopy(args)
+        with np.errstate(all="ignore"):
+            try:
+                result = f(*mine)
+            except Exception as e:
+                if isinstance(e, appy.CompileError):
+                    raise
+                result = (type(e), str(e))
+        outcomes.append((result, list(mine)))
+    assert_same(outcomes[1], outcomes[0], ulps=64, scale=1.0)
+
+
+def test_clauses_that_contradict_the_body_warn():
+    with pytest.warns(appy.AppyWarning) as caught:
+        result = appy.jit(strict=True)(copy.copy(clauses_that_are_ignored))(np.ones(9), 3)
+    assert_same(result, clauses_that_are_ignored(np.ones(9), 3))
+    texts = [str(w.message) for w in caught]
+    for words in (
+        "schedule(unknown) is ignored: name 'unknown' is not defined",
+        "block(n // 0) is ignored",
+        "shared(absent) is ignored: there is no variable absent",
+        "private(t) is ignored: t is read before it is assigned",
+        "reduction(prod: s) is ignored: s is updated in another way",
+    ):
+        assert any(words in text for text in texts), (words, texts)
+    assert not any(text.startswith(("reduction(max", "le(", "num_threads")) for text in texts), texts

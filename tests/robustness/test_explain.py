@@ -1,0 +1,153 @@
+"""appy.explain: what became of each annotated loop, as text and as data."""
+
+import functools
+import json
+import textwrap
+
+import numpy as np
+import pytest
+
+import appy
+
+
+@appy.jit
+def kernel(x, k):
+    s = 0.0
+    # pragma simd
+    for i in range(len(x)):
+        s += x[i] * k
+    return s
+
+
+@appy.jit
+def refused(x):
+    # pragma simd
+    for i in range(len(x)):
+        print(x[i])
+
+
+def test_a_loop_that_was_not_entered(capsys):
+    @appy.jit
+    def unused(n):
+        # pragma simd
+        for i in range(n):
+            n += i
+
+    report = appy.explain(unused)
+    line = unused.__code__.co_firstlineno + 3
+    assert str(report).splitlines() == [
+        f"{__file__}, lines {line}-{line + 1}, in test_a_loop_that_was_not_entered.<locals>.unused:",
+        "  entered 0 times, 0 compiled",
+        "  not entered yet",
+    ]
+    assert capsys.readouterr().out == f"{report}\n" and repr(report) == str(report)
+
+
+def test_a_compiled_loop(capsys):
+    x = np.arange(5.0)
+    kernel(x, 2), kernel(x, 2), kernel(x.astype(np.float32), 1.5)
+    report = appy.explain(kernel)
+    (region,) = report.regions
+    text = str(report)
+    assert region["stats"] == kernel.stats() and region["stats"]["runs"] == 3
+    assert [one["compiled"] for one in region["specializations"]] == [True, True]
+    assert {one["runs"] for one in region["specializations"]} == {1, 2}
+    for needed in ("entered 3 times, 3 compiled", "float64", "float32", "compiled in", "run 2 times", "s += x[i] * k"):
+        assert needed in text
+    first = kernel.__code__.co_firstlineno + 4
+    assert f"  + {first:4}     for i in range(len(x)):" in text.splitlines()
+    assert capsys.readouterr().out == text + "\n"
+
+
+@pytest.mark.filterwarnings("ignore::appy.AppyWarning")
+def test_a_refused_loop(capsys):
+    x = np.arange(2.0)
+    refused(x), refused(x)
+    report = appy.explain(refused)
+    (region,) = report.regions
+    (one,) = region["specializations"]
+    line = refused.__code__.co_firstlineno + 4
+    assert not one["compiled"] and one["abort"] and one["line"] == line and one["file"] == __file__
+    text = str(report)
+    assert "entered 2 times, 0 compiled" in text
+    assert f"not compiled: {__file__}, line {line}: {one['reason']} [{one['abort']}]" in text
+    assert f"remedy: {one['remedy']}" in text and one["remedy"]
+    assert f"  ! {line:4}         print(x[i])" in text.splitlines()
+
+
+def test_a_loop_left_to_the_interpreter_although_compiled(capsys):
+    @appy.jit
+    def careful(x):
+        # pragma simd
+        for i in range(len(x)):
+            x[i] = x[i] * 2.0
+
+    x = np.ones(3)
+    careful(x)
+    with np.errstate(all="raise"):
+        careful(x)
+    reason = "np.errstate or a warning filter asks for floating-point errors"
+    assert f"  last left to the interpreter because {reason}" in str(appy.explain(careful)).splitlines()
+    assert (x == 4).all()
+
+
+def test_nested_functions_methods_and_wrappers(capsys):
+    class Holder:
+        @appy.jit
+        def method(self, n):
+            # pragma simd
+            for i in range(n):
+                n += i
+            return n
+
+        @appy.jit
+        @staticmethod
+        def static(n):
+            # pragma simd
+            for i in range(n):
+                n += i
+
+    @functools.wraps(kernel)
+    def wrapper(*args):
+        return kernel(*args)
+
+    for function in (Holder().method, Holder.method, Holder.static, wrapper):
+        assert len(appy.explain(function).regions) == 1
+
+
+def test_functions_without_regions(capsys):
+    def plain():
+        pass
+
+    assert str(appy.explain(plain)).endswith("plain: no region")
+    for what in (3, len, "kernel"):
+        with pytest.raises(TypeError) as caught:
+            appy.explain(what)
+        assert str(caught.value) == f"appy.explain takes a function, not {type(what).__name__}"
+
+
+def test_a_module_level_loop(python):
+    program = textwrap.dedent(
+        """
+        import numpy as np
+        x, s = np.arange(1000.0), 0.0
+        # pragma simd
+        for i in range(len(x)):
+            s += x[i]
+            x[i] = 1.0
+        def total():
+            return s, x.sum(), i
+        for turn in range(3):
+            # pragma parallel for
+            for i in range(len(x)):
+                x[i] += turn
+        import json, sys
+        appy = sys.modules.get("appy")
+        print(json.dumps([total(), appy and appy.stats()["runs"]]))
+        """
+    )
+    plain = json.loads(python(program).stdout)
+    compiled = python(program, "-m", "appy")
+    assert plain == [[499500.0, 4000.0, 999], None]
+    result, runs = json.loads(compiled.stdout)
+    assert result == plain[0] and runs is not None

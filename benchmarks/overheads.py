@@ -142,6 +142,8 @@ def child_decoration():
     """A module of 500 lines whose functions all hold a pragma; the first one decorated, and the following ones."""
     import importlib.util
 
+    import numpy  # noqa: F401  (whoever has arrays has imported it)
+
     import appy
 
     function = (

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "trace/semantics.h"
 #include "trace/tagged.h"
@@ -150,6 +151,10 @@ Join join(const Traced& a, const Traced& b) {
   for (const PyScalarType& t : types_of(b)) {
     if (std::find(types.begin(), types.end(), t) == types.end()) types.push_back(t);
   }
+  // One order whatever path is met first, so that tags of nested merges are the same flag and not its negation.
+  std::sort(types.begin(), types.end(), [](const PyScalarType& x, const PyScalarType& y) {
+    return std::pair(x.kind, x.dtype) < std::pair(y.kind, y.dtype);
+  });
   if (types.size() == 1) return {types[0], {}};
   return {representation(types, a, b), types};
 }

@@ -39,7 +39,9 @@ class CompiledRegion : public runtime::Kernel {
     context.flag = runtime::poll_flag();
     context.threads = invocation.threads;
     const auto status = static_cast<runtime::Status>(entry_(&context, invocation.args, invocation.results));
-    if (status == runtime::Status::failed) invocation.failure = context.failure;
+    if (status == runtime::Status::failed || status == runtime::Status::interrupted) {
+      invocation.failure = context.failure;
+    }
     return status;
   }
   std::string listing() const override { return listing_; }

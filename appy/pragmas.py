@@ -154,7 +154,7 @@ def source_of(code: CodeType) -> _Source | None:
     """The parsed source that holds ``code``, or None where its file has no pragma."""
     filename = code.co_filename
     stamp, text = _read(filename)
-    if text is None:
+    if text is None or (filename.startswith("<") and not _defines(text, code.co_name)):
         raise SourceMissing(f"the source of {code.co_qualname} ({filename}) is not available")
     cached = _sources.get(filename)
     if cached is not None and cached[0] == stamp:
@@ -162,6 +162,12 @@ def source_of(code: CodeType) -> _Source | None:
     source = parse_source(text, filename)
     _sources[filename] = (stamp, source)
     return source
+
+
+def _defines(text: str, name: str) -> bool:
+    """Whether the text of a pseudo file can be the source of a function of that name: from CPython 3.13 on the text of
+    ``python -c`` goes by the name that ``exec`` gives to its strings."""
+    return name.startswith("<") or re.search(rf"\b(?:def|class)\s+{re.escape(name)}\b", text) is not None
 
 
 def parse_source(text: str, filename: str) -> _Source | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "kernels"))
+sys.path[:0] = [str(HERE / "kernels"), str(HERE.parent)]
 
 import loops  # noqa: E402
 

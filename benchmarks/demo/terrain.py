@@ -45,7 +45,7 @@ def clock(times, name, function, *args, repeat):
     times[name] = (first, float(np.median(runs)) if runs else first)
 
 
-def run(size, module, repeat):
+def run(size, module, repeat, graph_z=None):
     """Every kernel of ``module`` (this folder's kernels or numpy_kernels) once, plus ``repeat`` timed calls."""
     coarse, dx, dy, luminance = sample_data()
     dx *= coarse.shape[1] / size
@@ -73,7 +73,9 @@ def run(size, module, repeat):
     clock(times, "unsharp", module.unsharp, photo, blurred, sharp, AMOUNT, repeat=repeat)
     results["photo"], results["unsharp"] = photo, sharp
 
-    # The graph is made by the same loops for everybody.
+    # The graph is made by the same loops from the same elevations for everybody: on plains one rounding decides which
+    # way the water runs.
+    z = z if graph_z is None else graph_z
     total = np.zeros_like(z)
     kernels.downhill(z, total)
     ptr = np.zeros(size * size + 1, np.int64)
@@ -106,7 +108,7 @@ def main():
     if "--compare" in sys.argv:
         import numpy_kernels
 
-        numpy_times, numpy_results = run(size, numpy_kernels, repeat)
+        numpy_times, numpy_results = run(size, numpy_kernels, repeat, results["z"])
         for name, seconds in numpy_times.items():
             saved["numpy_" + name] = seconds
             key = "z" if name == "refine" else name

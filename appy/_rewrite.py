@@ -17,8 +17,7 @@ from ._warn import warn_fallback
 
 Options = tuple[tuple[str, Any], ...]  # of regions, sorted by name
 
-
-_OPTIMIZED = 1  # CO_OPTIMIZED: the code of a function
+OPTIMIZED = 1  # CO_OPTIMIZED: the code of a function
 
 
 class _CodeMap:
@@ -111,7 +110,7 @@ def rewrite_fresh(code: CodeType) -> CodeType:
             result = _enter_regions(code, pragmas, code.co_consts, ()) or code
     for index, const in enumerate(result.co_consts):
         if isinstance(const, CodeType):
-            other = rewrite(const, warn_only=True) if const.co_flags & _OPTIMIZED else rewrite_fresh(const)
+            other = rewrite(const, warn_only=True) if const.co_flags & OPTIMIZED else rewrite_fresh(const)
             if other is not const:
                 _C.replace_constant(result, index, other)
     return result

@@ -12,19 +12,20 @@ import importlib.abc
 import importlib.machinery
 import re
 import sys
+from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from . import _C
-from ._rewrite import original_of, regions_of, rewrite, rewrite_fresh
+from ._rewrite import OPTIMIZED, original_of, regions_of, rewrite, rewrite_fresh
 from ._selfcheck import usable
 from ._state import state
 from ._warn import warn
 
 _CANDIDATE = re.compile(rb"^[ \t]*#[ \t]?pragma(?![:\w])", re.MULTILINE)
 _files: dict[str, bool] = {}
-_pending: set[int] = set()  # ids of code objects that the hook waits for; `_waiting` keeps them alive
-_waiting: list[CodeType] = []
+_awaited: dict[int, CodeType] = {}  # what the hook waits for, by id
+_namespaces: list[dict[str, Any]] = []  # where the functions of these may appear
 
 
 def start(existing: bool = True) -> None:
@@ -106,12 +107,13 @@ _finder = _Finder()
 
 def _decide(code: CodeType) -> CodeType | None:
     """What runs in place of a code object, asked once for each."""
-    if id(code) in _pending:
-        _pending.discard(id(code))
-        if not _pending:
+    if id(code) in _awaited:
+        _exchange_made()
+        _awaited.pop(id(code), None)
+        if not _awaited:
             _take_hook_out()
-    if not code.co_flags & 1 or original_of(code) is not code or not _has_pragmas(code.co_filename):
-        return None  # no function (CO_OPTIMIZED), or decided already
+    if not code.co_flags & OPTIMIZED or original_of(code) is not code or not _has_pragmas(code.co_filename):
+        return None  # no function, or decided already
     return _rewritten(code)
 
 
@@ -142,23 +144,51 @@ def _await_running_code() -> None:
         at: FrameType | None = frame
         while at is not None:
             if _has_pragmas(at.f_code.co_filename):
+                before = len(_awaited)
                 _collect(at.f_code)
+                if len(_awaited) > before:
+                    _namespaces.append(at.f_globals)
             at = at.f_back
-    if _pending and not _C.install_hook():
+    if _awaited and not _C.install_hook(_awaited.values()):
         warn("another PEP 523 hook is installed; functions that running code defines stay as they are", "", 0, "notice")
 
 
 def _collect(code: CodeType) -> None:
     for const in code.co_consts:
-        if isinstance(const, CodeType):
-            _collect(const)
-            if original_of(const) is const and _rewritten(const) is not None:
-                _pending.add(id(const))
-                _waiting.append(const)
+        if isinstance(const, CodeType) and original_of(const) is const:
+            if not const.co_flags & OPTIMIZED:
+                _collect(const)  # a class body
+            elif _rewritten(const) is not None:
+                _awaited[id(const)] = const  # the functions in it come with it
+
+
+def _exchange_made() -> None:
+    """Awaited functions that modules and their classes hold already need not be called to be met."""
+    met: set[int] = set()
+    for namespace in _namespaces:
+        for value in list(namespace.values()):
+            for function in _functions_in(value):
+                code = function.__code__
+                other = _rewritten(code) if id(code) in _awaited else None
+                if other is not None:
+                    function.__code__ = other
+                    met.add(id(code))
+    for key in met:
+        _awaited.pop(key, None)
+
+
+def _functions_in(value: Any) -> Iterator[FunctionType]:
+    if type(value) is FunctionType:
+        yield value
+    elif type(value) is type:
+        for member in list(vars(value).values()):
+            inner = member.__func__ if isinstance(member, staticmethod | classmethod) else member
+            if type(inner) is FunctionType:
+                yield inner
 
 
 def _take_hook_out() -> None:
-    _pending.clear()
-    _waiting.clear()
+    _awaited.clear()
+    _namespaces.clear()
     if _C.hook_installed():
         _C.remove_hook()

@@ -246,6 +246,14 @@ py::dict get_config() {
   return out;
 }
 
+bool install_hook(const py::iterable& codes) {
+  for (py::handle code : codes) {
+    if (!PyCode_Check(code.ptr())) throw py::type_error("a code object is needed");
+    if (!appy::frame::await_code(reinterpret_cast<PyCodeObject*>(code.ptr()))) return false;
+  }
+  return appy::frame::install_hook();
+}
+
 void replace_constant(const py::object& code, Py_ssize_t index, const py::object& value) {
   if (!PyCode_Check(code.ptr())) throw py::type_error("not a code object");
   auto* object = reinterpret_cast<PyCodeObject*>(code.ptr());
@@ -301,7 +309,7 @@ PYBIND11_MODULE(_C, m) {
       "set_decider",
       [](const py::object& decide) { appy::frame::set_decider(decide.is_none() ? nullptr : decide.ptr()); },
       py::arg("decide"));
-  m.def("install_hook", &appy::frame::install_hook);
+  m.def("install_hook", &install_hook, py::arg("codes"));
   m.def("remove_hook", &appy::frame::remove_hook);
   m.def("hook_installed", &appy::frame::hook_installed);
   m.def("watch_functions", &appy::frame::watch_functions, py::arg("on"));

@@ -1,6 +1,7 @@
 #include "frame/functions.h"
 
 #include "pycompat/frame.h"
+#include "pycompat/functions.h"
 #include "support/ref.h"
 
 namespace appy::frame {
@@ -9,13 +10,16 @@ namespace {
 
 PyObject* decider = nullptr;
 bool deciding = false;
-Py_ssize_t slot = -1;  // of PyCode_GetExtra: nothing (undecided), `leave`, or an owned code object
+Py_ssize_t slot = -1;  // of code objects: nothing (undecided), `awaited`, `leave`, or an owned code object
 
-char leave_mark;
+char awaited_mark, leave_mark;
+void* const awaited = &awaited_mark;  // undecided too, for the hook to find
 void* const leave = &leave_mark;
 
-void free_decision(void* decision) {
-  if (decision && decision != leave) Py_DECREF(static_cast<PyObject*>(decision));
+bool is_other(void* known) { return known && known != awaited && known != leave; }
+
+void free_decision(void* known) {
+  if (is_other(known)) Py_DECREF(static_cast<PyObject*>(known));
 }
 
 bool have_slot() {
@@ -26,7 +30,8 @@ bool have_slot() {
 /// What runs in place of `code`; null: itself. The answer is borrowed from the code object.
 PyCodeObject* decision(PyCodeObject* code) {
   void* known = appy_code_get(code, slot);
-  if (known) return known == leave ? nullptr : static_cast<PyCodeObject*>(known);
+  if (is_other(known)) return static_cast<PyCodeObject*>(known);
+  if (known == leave) return nullptr;
   if (deciding || !decider) return nullptr;
   deciding = true;
   PyObject *type, *value, *traceback;
@@ -42,7 +47,7 @@ PyCodeObject* decision(PyCodeObject* code) {
 }
 
 PyCodeObject* choose(PyCodeObject* code, PyObject* function) {
-  PyCodeObject* other = decision(code);
+  PyCodeObject* other = appy_code_get(code, slot) ? decision(code) : nullptr;
   if (!other) return nullptr;
   if (function && PyFunction_Check(function) && PyFunction_GET_CODE(function) == reinterpret_cast<PyObject*>(code)) {
     appy_function_set_code(function, other);
@@ -59,6 +64,10 @@ void created(PyObject* function) {
 }  // namespace
 
 void set_decider(PyObject* decide) { Py_XSETREF(decider, Py_XNewRef(decide)); }
+
+bool await_code(PyCodeObject* code) {
+  return have_slot() && (is_other(appy_code_get(code, slot)) || appy_code_set(code, slot, awaited));
+}
 
 bool install_hook() { return have_slot() && appy_hook_install(choose) == 0; }
 bool remove_hook() { return appy_hook_remove() == 0; }

@@ -1,5 +1,5 @@
 /* The frame of the Python function that called us, and the frame evaluation hook (PEP 523). What differs between
- * CPython versions stands in frame_3xx.c, one file a version. C, because CPython's internal headers are. */
+ * CPython versions stands in frame_3xx.h, one file a version. C, because CPython's internal headers are. */
 #pragma once
 
 #include <Python.h>
@@ -28,8 +28,9 @@ int appy_frame_stepped(void);
  * done by the RERAISE instruction, so handlers are still found by the call that fails. */
 void appy_frame_fail_at(int line, int column);
 
-/* Called on the first frame that the hook sees of each code object. Returns a borrowed code object to run in its place,
- * which has the same frame layout, or NULL to run the code as it is. Sets no exception. `function` is borrowed. */
+/* Called for each frame that starts in a code object with data of anyone's in its slots (functions.h); all others run
+ * undisturbed. Returns a borrowed code object to run in its place, which has the same frame layout, or NULL to run the
+ * code as it is. Sets no exception. `function` is borrowed. */
 typedef PyCodeObject* (*appy_code_chooser)(PyCodeObject* code, PyObject* function);
 
 /* Installs the hook in this interpreter, or takes it out. Returns 0, or -1 where another hook is installed. */
@@ -37,21 +38,6 @@ int appy_hook_install(appy_code_chooser chooser);
 int appy_hook_remove(void);
 /* 1 while the hook is installed. */
 int appy_hook_installed(void);
-
-/* Calls `created(function)` for every function object that is made, just after; or stops it with NULL. Returns 0; -1
- * where this CPython has no function watchers (before 3.12). */
-typedef void (*appy_function_watcher)(PyObject* function);
-int appy_watch_functions(appy_function_watcher created);
-
-/* Replaces the code of a function that has not run yet; no check, no audit event. */
-void appy_function_set_code(PyObject* function, PyCodeObject* code);
-
-/* A slot for our data in every code object, freed by `release`. Returns its number, or -1. */
-Py_ssize_t appy_code_slot(void (*release)(void*));
-/* What the slot holds, or NULL. */
-void* appy_code_get(PyCodeObject* code, Py_ssize_t slot);
-/* Returns 1, or 0 where memory is short; sets no exception. */
-int appy_code_set(PyCodeObject* code, Py_ssize_t slot, void* data);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,8 @@
 """Finds the pragmas of a code object: comments from `tokenize`, each attached to the statement that follows it.
 
+Only the top-level statement around a function is parsed where that suffices: its text is guessed, and the guess holds if
+it compiles to the very code object. Otherwise the whole file is parsed.
+
 The source is believed only where it provably belongs to the code object: the file's statement is compiled again and
 compared, as a whole or, where an import hook transformed the code, instruction by instruction for the pragma's own
 statement.
@@ -19,6 +22,7 @@ from types import CodeType
 from typing import NamedTuple
 
 from . import _C
+from ._chunks import imports_of, statement_around
 from ._errors import AppyWarning, PragmaError
 
 # `# pragma: no cover` and its kin belong to other tools.
@@ -73,7 +77,7 @@ _Scope = tuple[str, int]  # qualified name and first line
 
 
 class _Source:
-    """One version of one file: for each scope its pragmas, its faults, and the top-level statement that holds it."""
+    """Parsed text: for each scope its pragmas, its faults, and the top-level statement that holds it."""
 
     def __init__(self, filename: str, text: str, tree: ast.Module) -> None:
         self.filename = filename
@@ -113,7 +117,64 @@ class _Source:
         return self.import_statements
 
 
-_sources: dict[str, tuple[object, _Source | None]] = {}
+class _File:
+    """One version of one file with pragmas: as a whole, and in parts, a top-level statement each."""
+
+    def __init__(self, filename: str, text: str) -> None:
+        self.filename = filename
+        self.text = text
+        self._whole: _Source | None = None
+        self._lines: list[str] = []
+        self._imports: list[ast.stmt] | None = None
+        self._parts: dict[int, _Source | None] = {}
+
+    def whole(self) -> _Source:
+        if self._whole is None:
+            tree = ast.parse(self.text, self.filename)
+            self._whole = _Source(self.filename, self.text, tree)
+            _Placer(self._whole, _comments(self.text, tree)).run()
+        return self._whole
+
+    def source_for(self, code: CodeType, key: _Scope) -> _Source | None:
+        """What holds ``code``: a part of the file that provably does, or the whole; None where there is no pragma."""
+        if self._whole is not None or code.co_name == "<module>":
+            return self.whole()
+        if not self._lines:
+            self._lines = io.StringIO(self.text).readlines()  # as CPython counts lines
+            self._imports = imports_of(self.text)
+        place = statement_around(self._lines, code)
+        if place is None or self._imports is None:
+            return self.whole()
+        start, end = place
+        if start not in self._parts:
+            self._parts[start] = self._part(start, end)
+        part = self._parts[start]
+        if part is None:
+            return None
+        try:
+            proven = code in part.scope_codes(key, code.co_flags & _FUTURE_FLAGS)
+        except (SyntaxError, ValueError):
+            proven = False
+        return part if proven else self.whole()
+
+    def _part(self, start: int, end: int) -> _Source | None:
+        text = "".join(self._lines[start:end])
+        if not _CANDIDATE.search(text):
+            return None
+        text = "\n" * start + text
+        try:
+            tree = ast.parse(text, self.filename)
+        except SyntaxError:
+            tree = ast.Module(body=[], type_ignores=[])  # proves nothing
+        part = _Source(self.filename, text, tree)
+        part.import_statements = self._imports
+        # A comment before the next top-level statement is that one's.
+        ours = [c for c in _comments(text, tree) if c.next_line <= end or end == len(self._lines)]
+        _Placer(part, ours).run()
+        return part
+
+
+_sources: dict[str, tuple[object, _File | None]] = {}
 _warned: set[tuple[str, int, str]] = set()
 
 
@@ -127,10 +188,11 @@ def pragmas_of(code: CodeType, *, warn_only: bool = False) -> list[PlacedPragma]
     A pragma that cannot be read raises `PragmaError`, or is a warning with ``warn_only``. Raises `SourceMissing` where
     there is no source, or where it has changed since ``code`` was compiled.
     """
-    source = source_of(code)
+    file = _file_of(code)
+    key = (code.co_qualname, code.co_firstlineno if code.co_name != "<module>" else 1)
+    source = file.source_for(code, key) if file is not None else None
     if source is None:
         return []
-    key = (code.co_qualname, code.co_firstlineno if code.co_name != "<module>" else 1)
     for fault in source.faults.get(key, ()):
         if isinstance(fault, PragmaError) and not warn_only:
             raise fault
@@ -150,8 +212,8 @@ def pragmas_of(code: CodeType, *, warn_only: bool = False) -> list[PlacedPragma]
     return believed
 
 
-def source_of(code: CodeType) -> _Source | None:
-    """The parsed source that holds ``code``, or None where its file has no pragma."""
+def _file_of(code: CodeType) -> _File | None:
+    """The file that holds ``code``, or None where it has no pragma."""
     filename = code.co_filename
     stamp, text = _read(filename)
     if text is None or (filename.startswith("<") and not _defines(text, code.co_name)):
@@ -159,25 +221,15 @@ def source_of(code: CodeType) -> _Source | None:
     cached = _sources.get(filename)
     if cached is not None and cached[0] == stamp:
         return cached[1]
-    source = parse_source(text, filename)
-    _sources[filename] = (stamp, source)
-    return source
+    file = _File(filename, text) if _CANDIDATE.search(text) else None
+    _sources[filename] = (stamp, file)
+    return file
 
 
 def _defines(text: str, name: str) -> bool:
     """Whether the text of a pseudo file can be the source of a function of that name: from CPython 3.13 on the text of
     ``python -c`` goes by the name that ``exec`` gives to its strings."""
     return name.startswith("<") or re.search(rf"\b(?:def|class)\s+{re.escape(name)}\b", text) is not None
-
-
-def parse_source(text: str, filename: str) -> _Source | None:
-    """Parses a file's text and places its pragmas; None where it has none."""
-    if not _CANDIDATE.search(text):
-        return None
-    tree = ast.parse(text, filename)
-    source = _Source(filename, text, tree)
-    _Placer(source, _comments(text, tree)).run()
-    return source
 
 
 def _read(filename: str) -> tuple[object, str | None]:
@@ -206,7 +258,12 @@ def _comments(text: str, tree: ast.Module) -> list[_Comment]:
     A line that looks like one is one between statements. Where it stands inside an expression, perhaps in a string,
     that stretch of the module is tokenized.
     """
-    candidates = [text.count("\n", 0, m.start()) + 1 for m in _CANDIDATE.finditer(text)]
+    candidates = []
+    line, at = 1, 0
+    for found in _CANDIDATE.finditer(text):
+        line += text.count("\n", at, found.start())
+        at = found.start()
+        candidates.append(line)
     lines = io.StringIO(text).readlines()  # as CPython counts lines
     ends = [0] + [node.end_lineno or 0 for node in tree.body] + [len(lines)]
     out: list[_Comment] = []

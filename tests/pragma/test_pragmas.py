@@ -285,7 +285,7 @@ def test_what_looks_like_a_pragma(tmp_path, monkeypatch, forced):
 
     if forced:
         monkeypatch.setattr(pragmas, "_in_expression", lambda node, lines: True)
-    source = pragmas.parse_source(STRINGS, "strings.py")
+    source = pragmas._File("strings.py", STRINGS).whole()
     placed = {key[0]: [(p.text, p.line, p.pragma_line) for p in rows] for key, rows in source.pragmas.items()}
     expected = [
         ("simd\nparallel for", 17, 13),
@@ -303,3 +303,112 @@ def test_future_flags(tmp_path):
         "from __future__ import annotations\ndef f(n: int) -> int:\n    # pragma simd\n    for i in range(n): pass\n",
     )
     assert len(pragmas_of(m.f.__code__)) == 1
+
+
+PARTS = """
+import numpy as np
+from math import (
+    sqrt,  # a comment
+)
+
+text = '''
+    # pragma simd
+'''
+
+@(lambda f: f)
+@(
+    lambda f: f
+)
+def decorated(x, n):
+    # pragma simd
+    for i in range(n):
+        x[i] = np.sqrt(x[i])
+
+class Holder:
+    def method(self, n):
+        def inner():
+            # pragma parallel for
+            for i in range(n):
+                sqrt(i)
+            # pragma simd
+        return inner
+    # pragma simd
+
+try:
+    def branch(n):
+        # pragma simd
+        for i in range(n): pass
+except ValueError:
+    pass
+else:
+    def other(n):
+        # pragma sequential for
+        for i in range(n): pass
+# pragma simd
+for i in range(2): pass
+
+def text_in_first_column(n):
+    s = '''
+text
+'''
+    # pragma simd
+    for i in range(n): s += s
+
+def trailing(n):
+    # pragma simd
+    for i in range(n): pass
+    # pragma simd
+"""
+
+
+def codes_in(code):
+    yield code
+    for const in code.co_consts:
+        if hasattr(const, "co_consts"):
+            yield from codes_in(const)
+
+
+def both_ways(text, filename):
+    """Pragmas and faults of each function, from parts of the file and from the whole; and how often it took the whole."""
+    from appy import pragmas
+
+    whole, fallbacks = pragmas._File(filename, text), 0
+    whole.whole()
+    for code in list(codes_in(compile(text, filename, "exec", dont_inherit=True)))[1:]:
+        key = (code.co_qualname, code.co_firstlineno)
+        part = pragmas._File(filename, text)
+        source = part.source_for(code, key)
+        fallbacks += part._whole is not None
+        expected = whole.source_for(code, key)
+        if source is None:
+            assert not expected.pragmas.get(key) and not expected.faults.get(key)
+            continue
+        assert source.pragmas.get(key) == expected.pragmas.get(key), key
+        assert list(map(str, source.faults.get(key, ()))) == list(map(str, expected.faults.get(key, ()))), key
+    return fallbacks
+
+
+def test_parts_of_a_file():
+    assert both_ways(PARTS, "parts.py") == 1  # text in the first column
+
+
+def test_parts_of_our_own_files():
+    from pathlib import Path
+
+    from appy import pragmas
+
+    files = [p for p in Path(__file__).parent.parent.rglob("*.py") if pragmas._CANDIDATE.search(p.read_text())]
+    assert len(files) > 5
+    for path in files:
+        both_ways(path.read_text(), str(path))
+
+
+def test_a_guess_that_does_not_hold(tmp_path):
+    """The part is another function's text: the whole file decides, and here it says that the file has changed."""
+    path = tmp_path / "changed.py"
+    path.write_text("import os\n\ndef f(n):\n    # pragma simd\n    for i in range(n): n += 1\n")
+    space = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    path.write_text("import os\n\ndef f(n):\n    # pragma simd\n    for i in range(n): n += 2\n")
+    with pytest.raises(SourceMissing):
+        pragmas_of(space["f"].__code__)

@@ -6,6 +6,7 @@
 #include "ir/eval.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "ir_samples.h"
 
 namespace appy::ir {
 namespace {
@@ -27,17 +28,6 @@ int64_t run1(const std::string& text, std::initializer_list<Word> args) {
 Word at(const void* p) { return reinterpret_cast<Word>(p); }
 Word neg(int64_t v) { return static_cast<Word>(v); }
 
-constexpr const char* kCount = R"(region @r(%lo: i64, %hi: i64, %by: i64) {
-  %zero = const 0 : i64
-  %one = const 1 : i64
-  %n, %sum = for %i = %lo to %hi step %by carry(%k = %zero, sum %s = %zero) : i64, i64 {
-    %k1 = add %k, %one : i64
-    %s1 = add %s, %i : i64
-    yield %k1, %s1
-  }
-  yield %n, %sum
-})";
-
 TEST(Eval, ForIsPythonsRange) {
   const auto count = [](int64_t lo, int64_t hi, int64_t by) {
     return run(kCount, {neg(lo), neg(hi), neg(by)}).results;
@@ -56,32 +46,8 @@ TEST(Eval, ForIsPythonsRange) {
 }
 
 TEST(Eval, BreakAndContinueNestedInIfs) {
-  constexpr const char* kText = R"(region @r(%n: i64) {
-    %zero = const 0 : i64
-    %one = const 1 : i64
-    %two = const 2 : i64
-    %seven = const 7 : i64
-    %s, %last = for %i = %zero to %n step %one carry(%a = %zero, %b = %zero) : i64, i64 {
-      %odd = mod %i, %two : i64
-      %c = eq %odd, %zero : bool
-      %x = if %c : i64 {
-        %big = gt %i, %seven : bool
-        if %big {
-          break %a, %i
-        } else {
-          yield
-        }
-        continue %a, %i
-      } else {
-        yield %i
-      }
-      %a1 = add %a, %x : i64
-      yield %a1, %i
-    }
-    yield %s, %last
-  })";
-  EXPECT_EQ(run(kText, {6}).results, (std::vector<Word>{1 + 3 + 5, 5}));
-  EXPECT_EQ(run(kText, {100}).results, (std::vector<Word>{1 + 3 + 5 + 7, 8}));
+  EXPECT_EQ(run(kBreakAndContinue, {6}).results, (std::vector<Word>{1 + 3 + 5, 5}));
+  EXPECT_EQ(run(kBreakAndContinue, {100}).results, (std::vector<Word>{1 + 3 + 5 + 7, 8}));
 }
 
 TEST(Eval, BreakLeavesTheInnermostLoopOnly) {
@@ -105,35 +71,6 @@ TEST(Eval, BreakLeavesTheInnermostLoopOnly) {
   })";
   EXPECT_EQ(run1(kText, {5}), 0 + 1 + 2 + 3 + 4);
 }
-
-constexpr const char* kCollatz = R"(region @r(%n: i64) {
-    %zero = const 0 : i64
-    %one = const 1 : i64
-    %two = const 2 : i64
-    %three = const 3 : i64
-    %x, %steps = while carry(%a = %n, %k = %zero) : i64, i64 {
-      %end = eq %a, %one : bool
-      if %end {
-        break %a, %k
-      } else {
-        yield
-      }
-      poll
-      %k1 = add %k, %one : i64
-      %bit = and %a, %one : i64
-      %odd = eq %bit, %one : bool
-      if %odd {
-        %t = mul %a, %three : i64
-        %u = add %t, %one : i64
-        continue %u, %k1
-      } else {
-        yield
-      }
-      %h = floordiv %a, %two : i64
-      yield %h, %k1
-    }
-    yield %steps
-  })";
 
 TEST(Eval, While) {
   EXPECT_EQ(run1(kCollatz, {1}), 0);

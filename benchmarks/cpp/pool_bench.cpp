@@ -1,6 +1,5 @@
-// Cost of a fork-join on our pool; with -fopenmp also of an OpenMP parallel region, for comparison.
-//
-//   g++ -O2 -std=c++20 -fopenmp -Icsrc benchmarks/cpp/pool_bench.cpp csrc/runtime/pool.cpp -lbenchmark -lomp
+// Cost of a fork-join on our pool; where the compiler has OpenMP also of a parallel region of that, for comparison.
+// The target pool_bench, where Debian's libbenchmark-dev is installed.
 #include <benchmark/benchmark.h>
 
 #include <atomic>

@@ -9,7 +9,8 @@ namespace appy::frame {
 /// Sets the callable `decide(code) -> code | None`, which chooses what runs in a code object's place.
 void set_decider(PyObject* decide);
 
-/// Has the hook decide this code object, when a frame starts in it. The hook meets no others. False where memory is short.
+/// Has the hook decide this code object when a frame starts in it. The hook meets no others. False where memory is
+/// short.
 bool await_code(PyCodeObject* code);
 
 /// Installs or removes the hook. False where another hook stands in the interpreter.

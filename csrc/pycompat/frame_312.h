@@ -1,4 +1,5 @@
-/* Frames of CPython 3.12: `f_code` and `prev_instr`; the innermost one in `_PyCFrame`; those of C calls have no code. */
+/* Frames of CPython 3.12: `f_code` and `prev_instr`; the innermost one in `_PyCFrame`; those of C calls have no
+ * code. */
 #pragma once
 
 #include "pycompat/monitoring.h"

@@ -73,6 +73,26 @@ Ranges::Impl::BlockFacts& Ranges::Impl::facts_of(const ir::Block& block) {
   return facts;
 }
 
+const std::vector<Ranges::Impl::Scope>& Ranges::Impl::scopes(const ir::Op& where) {
+  if (scoped_ == &where) return scopes_;
+  scoped_ = &where;
+  scopes_.clear();
+  for (const ir::Op* at = &where; at && at->parent; at = at->parent->owner) {
+    BlockFacts& facts = facts_of(*at->parent);
+    uint32_t count = 0;
+    // The client may have put ops in that stand in no list.
+    for (const ir::Op* p = facts.ops.empty() ? nullptr : at; p; p = p->prev) {
+      const auto found = facts.before.find(p);
+      if (found == facts.before.end()) continue;
+      count = found->second;
+      if (p != at && count < facts.ops.size() && facts.ops[count].op == p) ++count;
+      break;
+    }
+    scopes_.push_back({&facts, count});
+  }
+  return scopes_;
+}
+
 std::vector<Affine> Ranges::Impl::sums_of(const FactOp& fact) {
   std::vector<Affine> out;
   const auto& operands = fact.op->operands;
@@ -364,7 +384,7 @@ Wide Ranges::Impl::upper(const Affine& sum, const ir::Op& where, Wide goal, int 
       if (substitute(fact)) return best;
     }
   }
-  each_fact(where, substitute);
+  each_fact(where, atoms_of(sum), substitute);
   for (size_t i = sum.terms.size(); i-- > 0 && best > goal && budget > 0;) {
     if (const auto split = split_upper(sum, *sum.terms[i].first, where, goal, depth)) best = std::min(best, *split);
   }
@@ -484,10 +504,10 @@ bool Ranges::Impl::in_bounds(const ir::Op& access, const ir::Op& where) {
 Ranges::Ranges(const ir::Graph& graph) : impl_(std::make_unique<Impl>(graph)) {}
 Ranges::~Ranges() = default;
 
-ir::Range Ranges::of(const Value& v) { return saturated(impl_->base(v)); }
+ir::Range Ranges::of(const Value& v) { return saturated(impl_->anew().base(v)); }
 
 ir::Range Ranges::at(const Value& v, const ir::Op& where) {
-  Interval bounds = impl_->refined(v, where);
+  Interval bounds = impl_->anew().refined(v, where);
   if (!bounds.single() && integral(v)) {
     const Affine sum = impl_->affine(v, &where);
     impl_->budget = Impl::kBudget / 4;
@@ -503,27 +523,30 @@ bool Ranges::proves_lt(const Value& a, const Value& b, const ir::Op& where) { re
 bool Ranges::proves_le(const Value& a, const Value& b, const ir::Op& where) { return proves_le(a, 0, b, where); }
 
 bool Ranges::proves_le(const Value& a, int64_t c, const Value& b, const ir::Op& where) {
+  impl_->anew();
   return impl_->nonpositive(difference(impl_->affine(a, &where), impl_->affine(b, &where), c), where);
 }
 
 bool Ranges::proves_ge(const Value& a, int64_t c, const ir::Op& where) {
-  return impl_->nonpositive(difference(number(c), impl_->affine(a, &where), 0), where);
+  return impl_->nonpositive(difference(number(c), impl_->anew().affine(a, &where), 0), where);
 }
 
 bool Ranges::proves_le(const Value& a, int64_t c, const ir::Op& where) {
-  return impl_->nonpositive(difference(impl_->affine(a, &where), number(c), 0), where);
+  return impl_->nonpositive(difference(impl_->anew().affine(a, &where), number(c), 0), where);
 }
 
-bool Ranges::proves_nonpositive(const Affine& sum, const ir::Op& where) { return impl_->nonpositive(sum, where); }
+bool Ranges::proves_nonpositive(const Affine& sum, const ir::Op& where) {
+  return impl_->anew().nonpositive(sum, where);
+}
 
 std::optional<bool> Ranges::decide(const Value& condition, const ir::Op& where) {
-  return impl_->decide(condition, where);
+  return impl_->anew().decide(condition, where);
 }
 
-bool Ranges::in_bounds(const ir::Op& access, const ir::Op& where) { return impl_->in_bounds(access, where); }
+bool Ranges::in_bounds(const ir::Op& access, const ir::Op& where) { return impl_->anew().in_bounds(access, where); }
 
 ir::Range Ranges::trips(const ir::Op& loop) {
-  Interval bounds = impl_->trips(loop);
+  Interval bounds = impl_->anew().trips(loop);
   const ir::Range step = at(*loop.operands[2], loop);
   if (step.lo > 0 && proves_le(*loop.operands[0], 1, *loop.operands[1], loop)) bounds.lo = std::max<Wide>(bounds.lo, 1);
   if (step.hi < 0 && proves_le(*loop.operands[1], 1, *loop.operands[0], loop)) bounds.lo = std::max<Wide>(bounds.lo, 1);
@@ -532,8 +555,8 @@ ir::Range Ranges::trips(const ir::Op& loop) {
   return saturated(bounds);
 }
 
-void Ranges::moved(const ir::Op& op) { impl_->moved(op); }
+void Ranges::moved(const ir::Op& op) { impl_->anew().moved(op); }
 
-Affine Ranges::affine(const Value& v, const ir::Op& where) { return impl_->affine(v, &where); }
+Affine Ranges::affine(const Value& v, const ir::Op& where) { return impl_->anew().affine(v, &where); }
 
 }  // namespace appy::passes

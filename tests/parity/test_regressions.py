@@ -124,9 +124,9 @@ def clauses_that_are_ignored(x, n):
     return s, m
 
 
-@case(np.array([3, 2, 1, 0]), np.zeros(4), 4)
-@case(np.array([3, 2, 4, 0]), np.zeros(4), 4)
-@case(np.array([3, -5, 1, 0]), np.zeros(4), 4)
+@case(np.array([3, 2, 1, 0, 5, 4]), np.zeros(6), 4)
+@case(np.array([3, 2, 6, 0, 5, 4]), np.zeros(6), 4)
+@case(np.array([3, -7, 1, 0, 5, 4]), np.zeros(6), 4)
 def walk_that_starts_at_a_counter(after, x, n):
     start = 0
     # pragma sequential for
@@ -134,7 +134,7 @@ def walk_that_starts_at_a_counter(after, x, n):
         at = start
         for j in range(n):
             x[at] += 1.0
-            at = after[at]
+            at = int(after[at])
         start += 1
     return start, at
 

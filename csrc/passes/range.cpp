@@ -356,12 +356,13 @@ std::optional<Wide> Ranges::Impl::split_upper(const Affine& sum, const Value& at
 
 Wide Ranges::Impl::upper(const Affine& sum, const ir::Op& where, Wide goal, int depth) {
   if (!manageable(sum)) return kInfinity;
-  Wide best = sum.constant;
+  Wide best = sum.constant, least = sum.constant;
   for (const auto& [atom, factor] : sum.terms) {
     const Interval in = refined(*atom, where);
     best += factor * (factor > 0 ? in.hi : in.lo);
+    least += factor * (factor > 0 ? in.lo : in.hi);
   }
-  if (best <= goal || depth == 0 || --budget < 0 || sum.terms.empty()) return best;
+  if (best <= goal || least > goal || depth == 0 || --budget < 0 || sum.terms.empty()) return best;
 
   // sum = rest + k * fact <= rest, with k chosen so that one atom disappears.
   const auto substitute = [&](const Affine& fact) {
@@ -400,7 +401,16 @@ std::optional<bool> Ranges::Impl::decide(const Value& condition, const ir::Op& w
   if (condition.type != ir::scalar(ir::DType::bool_)) return std::nullopt;
   if (const Interval known = refined(condition, where); known.single()) return known.lo != 0;
   if (!condition.op || depth == 0) return std::nullopt;
-  const ir::Op& op = *condition.op;
+  const Scope here = scopes(where).front();
+  if (undecided_.size() <= condition.id) undecided_.resize(std::max<size_t>(graph_.value_count(), condition.id + 1));
+  const Undecided& before = undecided_[condition.id];
+  if (before.here == here && before.depth >= depth) return std::nullopt;
+  const std::optional<bool> found = decide_op(*condition.op, where, depth);
+  if (!found) undecided_[condition.id] = {scopes(where).front(), depth};
+  return found;
+}
+
+std::optional<bool> Ranges::Impl::decide_op(const ir::Op& op, const ir::Op& where, int depth) {
   const auto other = [&](size_t i) { return decide(*op.operands[i], where, depth - 1); };
   const auto sum = [&](Opcode code, Wide offset) {
     Affine out = affine(*op.operands[0], &where);
@@ -555,7 +565,10 @@ ir::Range Ranges::trips(const ir::Op& loop) {
   return saturated(bounds);
 }
 
-void Ranges::moved(const ir::Op& op) { impl_->anew().moved(op); }
+void Ranges::moved(const ir::Op& op) {
+  impl_->anew().moved(op);
+  impl_->forget_undecided();
+}
 
 Affine Ranges::affine(const Value& v, const ir::Op& where) { return impl_->anew().affine(v, &where); }
 

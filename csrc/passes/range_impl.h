@@ -50,6 +50,8 @@ class Ranges::Impl {
     return *this;
   }
 
+  void forget_undecided() { undecided_.clear(); }
+
   static constexpr int kDepth = 5;
   static constexpr int kBudget = 250;
   int budget = 0;
@@ -72,6 +74,7 @@ class Ranges::Impl {
   struct Scope {
     BlockFacts* facts = nullptr;
     uint32_t count = 0;
+    friend bool operator==(const Scope&, const Scope&) = default;
   };
   /// The terminators that end an iteration of a loop, and those that leave it.
   struct LoopEnds {
@@ -90,6 +93,7 @@ class Ranges::Impl {
   template <class F>
   bool each_sum(FactOp&, Atoms atoms, F f);
   std::vector<Affine> sums_of(const FactOp&);
+  std::optional<bool> decide_op(const ir::Op& condition, const ir::Op& where, int depth);
   /// The sums that follow from a condition's truth.
   void condition_sums(const ir::Value& condition, bool truth, std::vector<Affine>&, int depth);
   /// Bounds by the atom's own definition: loop variables, min, max, mod, floor division, shifts, wrap.
@@ -121,7 +125,14 @@ class Ranges::Impl {
     const ir::Op* where = nullptr;
     Interval value;
   };
+  /// Where a condition was last asked about in vain. The innermost block and the number of its facts stand for all that
+  /// holds at a place.
+  struct Undecided {
+    Scope here;
+    int depth = 0;
+  };
   std::vector<Memo> memo_;
+  std::vector<Undecided> undecided_;
   std::vector<Refined> refined_;
   uint64_t question_ = 1;
   const ir::Op* scoped_ = nullptr;  // the place that scopes_ are of

@@ -65,6 +65,7 @@ Ranges::Impl::BlockFacts& Ranges::Impl::facts_of(const ir::Block& block) {
     }
     if (states) facts.ops.push_back(std::move(fact));
   }
+  if (block.owner) facts.around = scope_of(*block.owner);
   uint32_t count = 0;
   for (const ir::Op* op = block.first; op && !facts.ops.empty(); op = op->next) {
     facts.before.emplace(op, count);
@@ -73,24 +74,22 @@ Ranges::Impl::BlockFacts& Ranges::Impl::facts_of(const ir::Block& block) {
   return facts;
 }
 
-const std::vector<Ranges::Impl::Scope>& Ranges::Impl::scopes(const ir::Op& where) {
-  if (scoped_ == &where) return scopes_;
-  scoped_ = &where;
-  scopes_.clear();
-  for (const ir::Op* at = &where; at && at->parent; at = at->parent->owner) {
-    BlockFacts& facts = facts_of(*at->parent);
-    uint32_t count = 0;
-    // The client may have put ops in that stand in no list.
-    for (const ir::Op* p = facts.ops.empty() ? nullptr : at; p; p = p->prev) {
-      const auto found = facts.before.find(p);
-      if (found == facts.before.end()) continue;
-      count = found->second;
-      if (p != at && count < facts.ops.size() && facts.ops[count].op == p) ++count;
-      break;
-    }
-    scopes_.push_back({&facts, count});
+Ranges::Impl::Scope Ranges::Impl::scope_of(const ir::Op& where) {
+  if (scoped_ == &where) return scope_;
+  Scope scope;
+  if (!where.parent) return scope;
+  scope.facts = &facts_of(*where.parent);
+  const auto& ops = scope.facts->ops;
+  // The client may have put ops in that stand in no list.
+  for (const ir::Op* p = ops.empty() ? nullptr : &where; p; p = p->prev) {
+    const auto found = scope.facts->before.find(p);
+    if (found == scope.facts->before.end()) continue;
+    scope.count = found->second;
+    if (p != &where && scope.count < ops.size() && ops[scope.count].op == p) ++scope.count;
+    break;
   }
-  return scopes_;
+  scoped_ = &where;
+  return scope_ = scope;
 }
 
 std::vector<Affine> Ranges::Impl::sums_of(const FactOp& fact) {
@@ -401,12 +400,12 @@ std::optional<bool> Ranges::Impl::decide(const Value& condition, const ir::Op& w
   if (condition.type != ir::scalar(ir::DType::bool_)) return std::nullopt;
   if (const Interval known = refined(condition, where); known.single()) return known.lo != 0;
   if (!condition.op || depth == 0) return std::nullopt;
-  const Scope here = scopes(where).front();
+  const Scope here = scope_of(where);
   if (undecided_.size() <= condition.id) undecided_.resize(std::max<size_t>(graph_.value_count(), condition.id + 1));
   const Undecided& before = undecided_[condition.id];
   if (before.here == here && before.depth >= depth) return std::nullopt;
   const std::optional<bool> found = decide_op(*condition.op, where, depth);
-  if (!found) undecided_[condition.id] = {scopes(where).front(), depth};
+  if (!found) undecided_[condition.id] = {here, depth};
   return found;
 }
 

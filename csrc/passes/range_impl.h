@@ -65,16 +65,18 @@ class Ranges::Impl {
     Atoms atoms = kAnyAtom;    // that the sums name
     std::vector<Affine> sums;  // each <= 0
   };
-  struct BlockFacts {
-    std::vector<FactOp> ops;
-    std::unordered_map<const ir::Op*, uint32_t> before;  // number of fact ops before this op
-    FactOp entry;                                        // what holds at the block's start
-  };
-  /// A block around a place, and how many of its facts hold there.
+  struct BlockFacts;
+  /// The innermost block around a place, and how many of its facts hold there.
   struct Scope {
     BlockFacts* facts = nullptr;
     uint32_t count = 0;
     friend bool operator==(const Scope&, const Scope&) = default;
+  };
+  struct BlockFacts {
+    std::vector<FactOp> ops;
+    std::unordered_map<const ir::Op*, uint32_t> before;  // number of fact ops before this op
+    FactOp entry;                                        // what holds at the block's start
+    Scope around;                                        // of the op that has the block
   };
   /// The terminators that end an iteration of a loop, and those that leave it.
   struct LoopEnds {
@@ -84,8 +86,7 @@ class Ranges::Impl {
 
   BlockFacts& facts_of(const ir::Block&);
   const LoopEnds& ends_of(const ir::Op& loop);
-  /// The blocks around a place, innermost first.
-  const std::vector<Scope>& scopes(const ir::Op& where);
+  Scope scope_of(const ir::Op& where);
   /// Calls f(sum) for each sum <= 0 that holds at `where` and may name one of the atoms, innermost first, until f
   /// returns true.
   template <class F>
@@ -135,8 +136,8 @@ class Ranges::Impl {
   std::vector<Undecided> undecided_;
   std::vector<Refined> refined_;
   uint64_t question_ = 1;
-  const ir::Op* scoped_ = nullptr;  // the place that scopes_ are of
-  std::vector<Scope> scopes_;
+  const ir::Op* scoped_ = nullptr;  // the place that scope_ is of
+  Scope scope_;
   std::vector<uint32_t> log_;  // entries made under an assumption, in order
   int assumptions_ = 0;        // > 0: some memo entry is a guess about a loop-carried value
   int depth_ = 0;
@@ -179,9 +180,7 @@ void Ranges::Impl::each_fact(const ir::Op& where, Atoms atoms, F f) {
       if (f(sum)) return;
     }
   }
-  // Building a fact asks about other places: no reference into the list outlives that.
-  for (size_t i = 0; i < scopes(where).size(); ++i) {
-    const Scope scope = scopes(where)[i];
+  for (Scope scope = scope_of(where); scope.facts; scope = scope.facts->around) {
     for (uint32_t count = scope.count; count-- > 0;) {
       FactOp& fact = scope.facts->ops[count];
       if ((fact.atoms & atoms) && each_sum(fact, atoms, f)) return;

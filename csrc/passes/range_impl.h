@@ -1,6 +1,7 @@
 // The inside of Ranges, shared by range.cpp (differences, conditions, questions) and range_values.cpp (intervals).
 #pragma once
 
+#include <algorithm>
 #include <unordered_map>
 #include <vector>
 
@@ -46,6 +47,7 @@ class Ranges::Impl {
   /// The graph may have changed: each question of a client begins so.
   Impl& anew() {
     ++question_;
+    work_ = std::min(work_, most_work() / 2);
     scoped_ = nullptr;
     return *this;
   }
@@ -114,6 +116,8 @@ class Ranges::Impl {
   std::optional<Interval> step_of(const ir::Op& loop, size_t index, bool with_breaks, int depth);
   std::optional<Interval> accumulated(const ir::Op& loop, size_t index, bool after);
   void forget(size_t mark);
+  /// Past this, intervals are no longer looked for.
+  uint64_t most_work() const { return 60 * uint64_t{graph_.value_count()} + 5000; }
 
   const ir::Graph& graph_;
   struct Memo {

@@ -85,7 +85,7 @@ Interval Ranges::Impl::base(const Value& v) {
   if (memo_[v.id].known) return memo_[v.id].value;
   if (constant_op(v)) return transfer(*v.op, {});
   const Interval all = interval_of(v.type.dtype);
-  if (depth_ > kMaxDepth || work_ > 60 * uint64_t{graph_.value_count()} + 5000) return all;
+  if (depth_ > kMaxDepth || work_ > most_work()) return all;
   ++work_;
   ++depth_;
   const bool extra = std::exchange(use_extra_, false);

@@ -31,6 +31,8 @@ using runtime::Specialization;
 
 constexpr size_t max_specializations = 32;
 constexpr size_t max_refusals = 32;
+/// So many versions that differ only in the ranges of Python ints, and the next one takes any int.
+constexpr int max_ranges = 8;
 
 Stats totals;
 
@@ -96,7 +98,7 @@ class RegionCache::Impl {
 
   std::shared_ptr<Lowered> lower(const Scope& scope) const {
     for (bool may_alias : {false, true}) {
-      trace::Result traced = trace::trace(region(may_alias), scope);
+      trace::Result traced = trace::trace(region(may_alias, false), scope);
       if (!may_alias && runtime::Guards(traced.signature, *traced.graph, scope).overlaps(scope)) continue;
       auto optimised = ir::clone(*traced.graph);
       passes::run(*optimised, pass_options({}));
@@ -151,7 +153,7 @@ class RegionCache::Impl {
     StageLog log(options_, report);
     log.bytecode(reinterpret_cast<PyCodeObject*>(code_.get()), begin_, end_);
 
-    trace::Result traced = trace::trace(region(may_alias), scope);
+    trace::Result traced = trace::trace(region(may_alias, has_many_ranges(scope, may_alias)), scope);
     ir::Graph& graph = *traced.graph;
     graph.name = options_.name;
     log.traced(graph);
@@ -240,8 +242,15 @@ class RegionCache::Impl {
     return true;
   }
 
-  trace::Region region(bool may_alias) const {
-    return {reinterpret_cast<PyCodeObject*>(code_.get()), begin_, end_, pragmas_, options_.exact, may_alias};
+  trace::Region region(bool may_alias, bool any_int) const {
+    return {reinterpret_cast<PyCodeObject*>(code_.get()), begin_, end_, pragmas_, options_.exact, may_alias, any_int};
+  }
+
+  bool has_many_ranges(const Scope& scope, bool may_alias) const {
+    const auto differs = [&](const std::unique_ptr<Compiled>& compiled) {
+      return compiled->report.sequential == may_alias && compiled->code->guards().matches_beside_ranges(scope);
+    };
+    return std::count_if(compiled_.begin(), compiled_.end(), differs) >= max_ranges;
   }
 
   void count(uint64_t Stats::*counter) { stats_.*counter += 1, totals.*counter += 1; }

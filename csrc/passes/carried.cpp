@@ -38,27 +38,28 @@ class Carrier {
   }
 
   bool close(size_t k) {
-    const Uses uses(graph_);
-    if (uses.of(*loop_.results[k]).empty() || !uses.of(*arg(k)).empty()) return false;
     Value* next = exits_.next[0]->operands[k];
     for (const Op* exit : exits_.next) {
       if (exit->operands[k] != next) return false;
     }
     const bool variable = next == induction(loop_) && constant(*loop_.operands[2]) == 1;
     if (!variable && !visible_before(*next, loop_)) return false;
+    const Uses uses(graph_);
+    if (uses.of(*loop_.results[k]).empty() || !uses.of(*arg(k)).empty()) return false;
     Builder b = builder(loop_.next);
     leave(k, variable ? b.op(Opcode::sub_, {loop_.operands[1], b.i64(1)}) : next, b);
     return true;
   }
 
   bool narrow(size_t k) {
-    const Uses uses(graph_);
-    if (exits_.next.size() != 1 || uses.of(*loop_.results[k]).empty()) return false;
+    if (exits_.next.size() != 1) return false;
     Op* next = exits_.next[0]->operands[k]->op;
-    if (!next || next->code != Opcode::cast_ || uses.of(*next->result()).size() != 1) return false;
+    if (!next || next->code != Opcode::cast_) return false;
     Value* made = next->operands[0];
     const DType type = made->type.dtype;
     if (!widens(type, arg(k)->type.dtype)) return false;
+    const Uses uses(graph_);
+    if (uses.of(*loop_.results[k]).empty() || uses.of(*next->result()).size() != 1) return false;
     // The state of a check or poll would need the wide value.
     const auto found = uses.of(*arg(k));
     for (const Use& use : found) {

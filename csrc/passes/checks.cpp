@@ -175,14 +175,19 @@ class Checks {
     return found;
   }
 
+  /// Sees the tests that emit() put in.
+  Ranges& ranges() {
+    if (!ranges_) ranges_.emplace(graph_);
+    return *ranges_;
+  }
+
   void one(Op& check) {
-    Ranges ranges(graph_);
-    if (ranges.decide(*check.operands[0], check) == true) {
+    if (ranges().decide(*check.operands[0], check) == true) {
       check.parent->remove(&check);
       changed_ = true;
       return;
     }
-    if (ir::enclosing_loop(*check.parent) && hoist(ranges, check)) return;
+    if (ir::enclosing_loop(*check.parent) && hoist(check)) return;
     if (!check.check->declines && nothing_written_before(check)) {
       check.check->declines = true;
       check.check->has_state = false;
@@ -191,10 +196,10 @@ class Checks {
     }
   }
 
-  bool hoist(Ranges& ranges, Op& check) {
+  bool hoist(Op& check) {
     Op& outer = *ancestor_in(*graph_.body, check);
     if (!nothing_written_before(outer)) return false;
-    Extremes extremes(graph_, ranges, outer, inspected_[&outer]);
+    Extremes extremes(graph_, ranges(), outer, inspected_[&outer]);
     extremes.builder().set_loc(check.loc);
     const Op* mark = outer.prev;
     Requirement requirement(extremes, check);
@@ -216,11 +221,10 @@ class Checks {
   }
 
   void emit(Builder& b, const std::vector<Value*>& needed, Op& outer, ir::LocId loc) {
-    Ranges ranges(graph_);
     for (Value* condition : needed) {
-      if (ranges.decide(*condition, outer) == true) continue;
+      if (ranges().decide(*condition, outer) == true) continue;
       b.set_loc(loc);
-      if (is_for(outer) && !holds_when_empty(ranges, *condition, outer)) {
+      if (is_for(outer) && !holds_when_empty(ranges(), *condition, outer)) {
         condition = b.op(Opcode::or_, {condition, b.op(Opcode::not_, {emit_runs(b, outer)})});
       }
       ir::Check test;
@@ -228,6 +232,7 @@ class Checks {
       test.declines = true;
       b.check(std::move(test), condition, {}, {});
     }
+    ranges_.reset();
   }
 
   /// The condition needs no exception for a loop that does not run: `upper <= n` where lower <= n is known.
@@ -240,18 +245,17 @@ class Checks {
 
   /// wrap(i, n) where i's least value is known before the loops and not negative there.
   void unwrap(Op& wrap) {
-    Ranges ranges(graph_);
     Value* index = wrap.operands[0];
-    if (ranges.proves_ge(*index, 0, wrap)) {
+    if (ranges().proves_ge(*index, 0, wrap)) {
       replace(wrap, index);
       return;
     }
     Op& outer = *ancestor_in(*graph_.body, wrap);
-    if (!nothing_written_before(outer) || !is_forward(ranges.affine(*index, wrap), outer)) return;
-    Extremes extremes(graph_, ranges, outer, inspected_[&outer]);
+    if (!nothing_written_before(outer) || !is_forward(ranges().affine(*index, wrap), outer)) return;
+    Extremes extremes(graph_, ranges(), outer, inspected_[&outer]);
     const Op* mark = outer.prev;
     const auto bounds = extremes.of(*index, wrap);
-    if (!bounds || !bounds->exact || ranges.of(*bounds->lo).hi < 0 ||
+    if (!bounds || !bounds->exact || ranges().of(*bounds->lo).hi < 0 ||
         !extremes.cuts_exactly(path_to(wrap, outer), wrap)) {
       drop_after(mark, outer);
       return;
@@ -281,11 +285,13 @@ class Checks {
   void replace(Op& wrap, Value* index) {
     ir::replace_uses(graph_, wrap.result(), index);
     wrap.parent->remove(&wrap);
+    ranges_.reset();  // what it knows, it knows of the wrapped index
     changed_ = true;
   }
 
   ir::Graph& graph_;
   std::map<const Op*, Extremes::Inspected> inspected_;  // by outermost loop
+  std::optional<Ranges> ranges_;
   bool changed_ = false;
 };
 

@@ -37,6 +37,8 @@ class Additions {
     return true;
   }
   const std::vector<Addition>& list() const { return list_; }
+  /// The value is the carried one plus some of the additions.
+  bool reaches(const Value& v) const { return known_.count(&v) > 0; }
 
  private:
   bool reach(const Value& v) {
@@ -48,9 +50,14 @@ class Additions {
     switch (op.code) {
       case Opcode::add_:
         for (size_t side = 0; side < 2 && !found; ++side) {
-          list_.resize(before);
+          const std::set<const Value*> known = known_;
           found = reach(*op.operands[side]);
-          if (found) list_.push_back({&op, op.operands[1 - side], true});
+          if (found) {
+            list_.push_back({&op, op.operands[1 - side], true});
+          } else {  // what was reached on a failed way holds no longer
+            known_ = known;
+            list_.resize(before);
+          }
         }
         break;
       case Opcode::sub_:
@@ -83,16 +90,24 @@ class Additions {
 }  // namespace
 
 std::optional<Bounds> Extremes::counter(const Op& from, size_t k) {
-  const Op* loop = &from;
-  for (const Value* init = loop->operands[3 + k]; !is_before(*init); init = loop->operands[3 + k]) {
+  if (from.results[k]->type != ir::scalar(DType::i64_)) return std::nullopt;
+  // A loop around may carry on what this one counts. One that only starts it has no say in what it becomes.
+  const Value& counted = *body_of(from).args[1 + k];
+  std::vector<std::pair<const Op*, size_t>> around = {{&from, k}};
+  for (const Value* init = from.operands[3 + k]; !is_before(*init);) {
     const Op* owner = init->op ? nullptr : init->block->owner;
     if (!owner || !is_for(*owner) || init->index == 0) break;
-    loop = owner;
-    k = init->index - 1;
+    around.emplace_back(owner, init->index - 1);
+    init = owner->operands[2 + init->index];
   }
-  if (loop->results[k]->type != ir::scalar(DType::i64_)) return std::nullopt;
+  const Op* loop = nullptr;
   Additions additions;
-  if (!additions.collect(*loop, k)) return std::nullopt;
+  for (; !loop && !around.empty(); around.pop_back()) {
+    additions = {};
+    if (!additions.collect(*around.back().first, around.back().second) || !additions.reaches(counted)) continue;
+    std::tie(loop, k) = around.back();
+  }
+  if (!loop) return std::nullopt;
   const auto init = of(*loop->operands[3 + k], *loop);
   if (!init) return std::nullopt;
   Bounds out = *init;

@@ -1,6 +1,7 @@
 #include "passes/loops.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace appy::passes {
 
@@ -11,15 +12,22 @@ using ir::Op;
 using ir::Opcode;
 using ir::Value;
 
-Uses::Uses(const ir::Graph& graph) : uses_(graph.value_count()) {
+Uses::Uses(const ir::Graph& graph) : ends_(graph.value_count()) {
   ir::walk(*graph.body, [&](Op& op) {
-    for (size_t i = 0; i < op.operands.size(); ++i) uses_[op.operands[i]->id].push_back({&op, i});
+    for (const Value* v : op.operands) ++ends_[v->id];
+  });
+  uint32_t total = 0;
+  for (uint32_t& end : ends_) end = std::exchange(total, total + end);  // begins, until the uses are filled in
+  uses_.resize(total);
+  ir::walk(*graph.body, [&](Op& op) {
+    for (size_t i = 0; i < op.operands.size(); ++i) uses_[ends_[op.operands[i]->id]++] = {&op, i};
   });
 }
 
 std::span<const Use> Uses::of(const Value& v) const {
-  if (v.id >= uses_.size()) return {};
-  return uses_[v.id];
+  if (v.id >= ends_.size()) return {};
+  const uint32_t begin = v.id ? ends_[v.id - 1] : 0;
+  return {uses_.data() + begin, ends_[v.id] - begin};
 }
 
 bool is_for(const Op& op) { return op.code == Opcode::for_; }

@@ -24,7 +24,8 @@ class Uses {
   std::span<const Use> of(const ir::Value&) const;
 
  private:
-  std::vector<std::vector<Use>> uses_;  // by Value::id
+  std::vector<Use> uses_;       // those of one value in a row
+  std::vector<uint32_t> ends_;  // by Value::id
 };
 
 bool is_for(const ir::Op&);

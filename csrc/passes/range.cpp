@@ -65,12 +65,31 @@ Ranges::Impl::BlockFacts& Ranges::Impl::facts_of(const ir::Block& block) {
     }
     if (states) facts.ops.push_back(std::move(fact));
   }
+  if (block.owner) facts.around = scope_of(*block.owner);
   uint32_t count = 0;
   for (const ir::Op* op = block.first; op && !facts.ops.empty(); op = op->next) {
     facts.before.emplace(op, count);
     if (count < facts.ops.size() && facts.ops[count].op == op) ++count;
   }
   return facts;
+}
+
+Ranges::Impl::Scope Ranges::Impl::scope_of(const ir::Op& where) {
+  if (scoped_ == &where) return scope_;
+  Scope scope;
+  if (!where.parent) return scope;
+  scope.facts = &facts_of(*where.parent);
+  const auto& ops = scope.facts->ops;
+  // The client may have put ops in that stand in no list.
+  for (const ir::Op* p = ops.empty() ? nullptr : &where; p; p = p->prev) {
+    const auto found = scope.facts->before.find(p);
+    if (found == scope.facts->before.end()) continue;
+    scope.count = found->second;
+    if (p != &where && scope.count < ops.size() && ops[scope.count].op == p) ++scope.count;
+    break;
+  }
+  scoped_ = &where;
+  return scope_ = scope;
 }
 
 std::vector<Affine> Ranges::Impl::sums_of(const FactOp& fact) {
@@ -336,12 +355,13 @@ std::optional<Wide> Ranges::Impl::split_upper(const Affine& sum, const Value& at
 
 Wide Ranges::Impl::upper(const Affine& sum, const ir::Op& where, Wide goal, int depth) {
   if (!manageable(sum)) return kInfinity;
-  Wide best = sum.constant;
+  Wide best = sum.constant, least = sum.constant;
   for (const auto& [atom, factor] : sum.terms) {
     const Interval in = refined(*atom, where);
     best += factor * (factor > 0 ? in.hi : in.lo);
+    least += factor * (factor > 0 ? in.lo : in.hi);
   }
-  if (best <= goal || depth == 0 || --budget < 0 || sum.terms.empty()) return best;
+  if (best <= goal || least > goal || depth == 0 || --budget < 0 || sum.terms.empty()) return best;
 
   // sum = rest + k * fact <= rest, with k chosen so that one atom disappears.
   const auto substitute = [&](const Affine& fact) {
@@ -364,7 +384,7 @@ Wide Ranges::Impl::upper(const Affine& sum, const ir::Op& where, Wide goal, int 
       if (substitute(fact)) return best;
     }
   }
-  each_fact(where, substitute);
+  each_fact(where, atoms_of(sum), substitute);
   for (size_t i = sum.terms.size(); i-- > 0 && best > goal && budget > 0;) {
     if (const auto split = split_upper(sum, *sum.terms[i].first, where, goal, depth)) best = std::min(best, *split);
   }
@@ -380,7 +400,16 @@ std::optional<bool> Ranges::Impl::decide(const Value& condition, const ir::Op& w
   if (condition.type != ir::scalar(ir::DType::bool_)) return std::nullopt;
   if (const Interval known = refined(condition, where); known.single()) return known.lo != 0;
   if (!condition.op || depth == 0) return std::nullopt;
-  const ir::Op& op = *condition.op;
+  const Scope here = scope_of(where);
+  if (undecided_.size() <= condition.id) undecided_.resize(std::max<size_t>(graph_.value_count(), condition.id + 1));
+  const Undecided& before = undecided_[condition.id];
+  if (before.here == here && before.depth >= depth) return std::nullopt;
+  const std::optional<bool> found = decide_op(*condition.op, where, depth);
+  if (!found) undecided_[condition.id] = {here, depth};
+  return found;
+}
+
+std::optional<bool> Ranges::Impl::decide_op(const ir::Op& op, const ir::Op& where, int depth) {
   const auto other = [&](size_t i) { return decide(*op.operands[i], where, depth - 1); };
   const auto sum = [&](Opcode code, Wide offset) {
     Affine out = affine(*op.operands[0], &where);
@@ -484,10 +513,10 @@ bool Ranges::Impl::in_bounds(const ir::Op& access, const ir::Op& where) {
 Ranges::Ranges(const ir::Graph& graph) : impl_(std::make_unique<Impl>(graph)) {}
 Ranges::~Ranges() = default;
 
-ir::Range Ranges::of(const Value& v) { return saturated(impl_->base(v)); }
+ir::Range Ranges::of(const Value& v) { return saturated(impl_->anew().base(v)); }
 
 ir::Range Ranges::at(const Value& v, const ir::Op& where) {
-  Interval bounds = impl_->refined(v, where);
+  Interval bounds = impl_->anew().refined(v, where);
   if (!bounds.single() && integral(v)) {
     const Affine sum = impl_->affine(v, &where);
     impl_->budget = Impl::kBudget / 4;
@@ -503,27 +532,30 @@ bool Ranges::proves_lt(const Value& a, const Value& b, const ir::Op& where) { re
 bool Ranges::proves_le(const Value& a, const Value& b, const ir::Op& where) { return proves_le(a, 0, b, where); }
 
 bool Ranges::proves_le(const Value& a, int64_t c, const Value& b, const ir::Op& where) {
+  impl_->anew();
   return impl_->nonpositive(difference(impl_->affine(a, &where), impl_->affine(b, &where), c), where);
 }
 
 bool Ranges::proves_ge(const Value& a, int64_t c, const ir::Op& where) {
-  return impl_->nonpositive(difference(number(c), impl_->affine(a, &where), 0), where);
+  return impl_->nonpositive(difference(number(c), impl_->anew().affine(a, &where), 0), where);
 }
 
 bool Ranges::proves_le(const Value& a, int64_t c, const ir::Op& where) {
-  return impl_->nonpositive(difference(impl_->affine(a, &where), number(c), 0), where);
+  return impl_->nonpositive(difference(impl_->anew().affine(a, &where), number(c), 0), where);
 }
 
-bool Ranges::proves_nonpositive(const Affine& sum, const ir::Op& where) { return impl_->nonpositive(sum, where); }
+bool Ranges::proves_nonpositive(const Affine& sum, const ir::Op& where) {
+  return impl_->anew().nonpositive(sum, where);
+}
 
 std::optional<bool> Ranges::decide(const Value& condition, const ir::Op& where) {
-  return impl_->decide(condition, where);
+  return impl_->anew().decide(condition, where);
 }
 
-bool Ranges::in_bounds(const ir::Op& access, const ir::Op& where) { return impl_->in_bounds(access, where); }
+bool Ranges::in_bounds(const ir::Op& access, const ir::Op& where) { return impl_->anew().in_bounds(access, where); }
 
 ir::Range Ranges::trips(const ir::Op& loop) {
-  Interval bounds = impl_->trips(loop);
+  Interval bounds = impl_->anew().trips(loop);
   const ir::Range step = at(*loop.operands[2], loop);
   if (step.lo > 0 && proves_le(*loop.operands[0], 1, *loop.operands[1], loop)) bounds.lo = std::max<Wide>(bounds.lo, 1);
   if (step.hi < 0 && proves_le(*loop.operands[1], 1, *loop.operands[0], loop)) bounds.lo = std::max<Wide>(bounds.lo, 1);
@@ -532,8 +564,11 @@ ir::Range Ranges::trips(const ir::Op& loop) {
   return saturated(bounds);
 }
 
-void Ranges::moved(const ir::Op& op) { impl_->moved(op); }
+void Ranges::moved(const ir::Op& op) {
+  impl_->anew().moved(op);
+  impl_->forget_undecided();
+}
 
-Affine Ranges::affine(const Value& v, const ir::Op& where) { return impl_->affine(v, &where); }
+Affine Ranges::affine(const Value& v, const ir::Op& where) { return impl_->anew().affine(v, &where); }
 
 }  // namespace appy::passes

@@ -1,6 +1,7 @@
 // The inside of Ranges, shared by range.cpp (differences, conditions, questions) and range_values.cpp (intervals).
 #pragma once
 
+#include <algorithm>
 #include <unordered_map>
 #include <vector>
 
@@ -8,6 +9,16 @@
 #include "passes/range.h"
 
 namespace appy::passes {
+
+/// A set of values, as the bits that their ids hash to: may hold more than was put in.
+using Atoms = uint64_t;
+constexpr Atoms kAnyAtom = ~Atoms{0};
+inline Atoms atoms_of(const ir::Value& v) { return Atoms{1} << (v.id & 63); }
+inline Atoms atoms_of(const Affine& sum) {
+  Atoms atoms = 0;
+  for (const auto& [atom, factor] : sum.terms) atoms |= atoms_of(*atom);
+  return atoms;
+}
 
 class Ranges::Impl {
  public:
@@ -33,6 +44,15 @@ class Ranges::Impl {
   bool in_bounds(const ir::Op& access, const ir::Op& where);
   Affine extent(const ir::Value& view, int dim);
   void moved(const ir::Op&);
+  /// The graph may have changed: each question of a client begins so.
+  Impl& anew() {
+    ++question_;
+    work_ = std::min(work_, most_work() / 2);
+    scoped_ = nullptr;
+    return *this;
+  }
+
+  void forget_undecided() { undecided_.clear(); }
 
   static constexpr int kDepth = 5;
   static constexpr int kBudget = 250;
@@ -44,12 +64,21 @@ class Ranges::Impl {
     const ir::Op* op = nullptr;
     bool truth = true;  // of operand 0, unless op is a `for`
     bool built = false;
+    Atoms atoms = kAnyAtom;    // that the sums name
     std::vector<Affine> sums;  // each <= 0
+  };
+  struct BlockFacts;
+  /// The innermost block around a place, and how many of its facts hold there.
+  struct Scope {
+    BlockFacts* facts = nullptr;
+    uint32_t count = 0;
+    friend bool operator==(const Scope&, const Scope&) = default;
   };
   struct BlockFacts {
     std::vector<FactOp> ops;
     std::unordered_map<const ir::Op*, uint32_t> before;  // number of fact ops before this op
     FactOp entry;                                        // what holds at the block's start
+    Scope around;                                        // of the op that has the block
   };
   /// The terminators that end an iteration of a loop, and those that leave it.
   struct LoopEnds {
@@ -59,12 +88,15 @@ class Ranges::Impl {
 
   BlockFacts& facts_of(const ir::Block&);
   const LoopEnds& ends_of(const ir::Op& loop);
-  /// Calls f(sum) for each sum <= 0 that holds at `where`, innermost first, until f returns true.
+  Scope scope_of(const ir::Op& where);
+  /// Calls f(sum) for each sum <= 0 that holds at `where` and may name one of the atoms, innermost first, until f
+  /// returns true.
   template <class F>
-  void each_fact(const ir::Op& where, F f);
+  void each_fact(const ir::Op& where, Atoms atoms, F f);
   template <class F>
-  bool each_sum(FactOp&, F f);
+  bool each_sum(FactOp&, Atoms atoms, F f);
   std::vector<Affine> sums_of(const FactOp&);
+  std::optional<bool> decide_op(const ir::Op& condition, const ir::Op& where, int depth);
   /// The sums that follow from a condition's truth.
   void condition_sums(const ir::Value& condition, bool truth, std::vector<Affine>&, int depth);
   /// Bounds by the atom's own definition: loop variables, min, max, mod, floor division, shifts, wrap.
@@ -84,13 +116,32 @@ class Ranges::Impl {
   std::optional<Interval> step_of(const ir::Op& loop, size_t index, bool with_breaks, int depth);
   std::optional<Interval> accumulated(const ir::Op& loop, size_t index, bool after);
   void forget(size_t mark);
+  /// Past this, intervals are no longer looked for.
+  uint64_t most_work() const { return 60 * uint64_t{graph_.value_count()} + 5000; }
 
   const ir::Graph& graph_;
   struct Memo {
     bool known = false;
     Interval value;
   };
+  /// What facts make of a value at one place, for as long as the question is the same.
+  struct Refined {
+    uint64_t question = 0;
+    const ir::Op* where = nullptr;
+    Interval value;
+  };
+  /// Where a condition was last asked about in vain. The innermost block and the number of its facts stand for all that
+  /// holds at a place.
+  struct Undecided {
+    Scope here;
+    int depth = 0;
+  };
   std::vector<Memo> memo_;
+  std::vector<Undecided> undecided_;
+  std::vector<Refined> refined_;
+  uint64_t question_ = 1;
+  const ir::Op* scoped_ = nullptr;  // the place that scope_ is of
+  Scope scope_;
   std::vector<uint32_t> log_;  // entries made under an assumption, in order
   int assumptions_ = 0;        // > 0: some memo entry is a guess about a loop-carried value
   int depth_ = 0;
@@ -104,7 +155,7 @@ class Ranges::Impl {
 };
 
 template <class F>
-bool Ranges::Impl::each_sum(FactOp& fact, F f) {
+bool Ranges::Impl::each_sum(FactOp& fact, Atoms atoms, F f) {
   if (!fact.built) {
     std::vector<Affine> sums = sums_of(fact);
     if (assumptions_ > 0) {  // built on a guess: not kept
@@ -114,8 +165,11 @@ bool Ranges::Impl::each_sum(FactOp& fact, F f) {
       return false;
     }
     fact.sums = std::move(sums);
+    fact.atoms = 0;
+    for (const Affine& sum : fact.sums) fact.atoms |= atoms_of(sum);
     fact.built = true;
   }
+  if (!(fact.atoms & atoms)) return false;
   for (size_t i = 0; i < fact.sums.size(); ++i) {
     if (f(fact.sums[i])) return true;
   }
@@ -123,32 +177,20 @@ bool Ranges::Impl::each_sum(FactOp& fact, F f) {
 }
 
 template <class F>
-void Ranges::Impl::each_fact(const ir::Op& where, F f) {
+void Ranges::Impl::each_fact(const ir::Op& where, Atoms atoms, F f) {
   if (use_extra_) {
     for (size_t i = extra_.size(); i-- > 0;) {
       const Affine sum = extra_[i];
       if (f(sum)) return;
     }
   }
-  for (const ir::Op* at = &where; at && at->parent;) {
-    const ir::Block& block = *at->parent;
-    BlockFacts& facts = facts_of(block);
-    uint32_t count = 0;
-    if (!facts.ops.empty()) {
-      for (const ir::Op* p = at; p; p = p->prev) {
-        if (auto found = facts.before.find(p); found != facts.before.end()) {
-          count = found->second;
-          if (p != at && count < facts.ops.size() && facts.ops[count].op == p) ++count;
-          break;
-        }
-      }
+  for (Scope scope = scope_of(where); scope.facts; scope = scope.facts->around) {
+    for (uint32_t count = scope.count; count-- > 0;) {
+      FactOp& fact = scope.facts->ops[count];
+      if ((fact.atoms & atoms) && each_sum(fact, atoms, f)) return;
     }
-    while (count-- > 0) {
-      if (each_sum(facts.ops[count], f)) return;
-    }
-    if (!block.owner) return;
-    if (facts.entry.op && each_sum(facts.entry, f)) return;
-    at = block.owner;
+    FactOp& entry = scope.facts->entry;
+    if (entry.op && (entry.atoms & atoms) && each_sum(entry, atoms, f)) return;
   }
 }
 

@@ -85,7 +85,7 @@ Interval Ranges::Impl::base(const Value& v) {
   if (memo_[v.id].known) return memo_[v.id].value;
   if (constant_op(v)) return transfer(*v.op, {});
   const Interval all = interval_of(v.type.dtype);
-  if (depth_ > kMaxDepth || work_ > 60 * uint64_t{graph_.value_count()} + 5000) return all;
+  if (depth_ > kMaxDepth || work_ > most_work()) return all;
   ++work_;
   ++depth_;
   const bool extra = std::exchange(use_extra_, false);
@@ -115,11 +115,18 @@ void Ranges::Impl::narrow(Interval& bounds, const Value& v, const Affine& sum) {
 Interval Ranges::Impl::refined(const Value& v, const ir::Op& where) {
   Interval bounds = base(v);
   if (bounds.single() || !has_interval(v)) return bounds;
-  each_fact(where, [&](const Affine& sum) {
+  const bool settled = assumptions_ == 0 && (!use_extra_ || extra_.empty());
+  if (settled) {
+    if (refined_.size() <= v.id) refined_.resize(std::max<size_t>(graph_.value_count(), v.id + 1));
+    const Refined& known = refined_[v.id];
+    if (known.question == question_ && known.where == &where) return known.value;
+  }
+  each_fact(where, atoms_of(v), [&](const Affine& sum) {
     ++work_;
     narrow(bounds, v, sum);
     return bounds.single();
   });
+  if (settled) refined_[v.id] = {question_, &where, bounds};
   return bounds;
 }
 

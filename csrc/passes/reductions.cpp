@@ -116,6 +116,18 @@ class Classifier {
   Value* arg(size_t k) { return body_of(loop_).args[1 + k]; }
   Value* init(size_t k) { return loop_.operands[3 + k]; }
 
+  /// As the graph is now; whoever changes it resets them.
+  const Uses& uses() {
+    if (!uses_) uses_.emplace(graph_);
+    return *uses_;
+  }
+
+  size_t shadow(const Chain& chain, Value* key, Value* init, std::string name) {
+    const size_t index = add_shadow(graph_, loop_, chain, key, init, std::move(name));
+    uses_.reset();
+    return index;
+  }
+
   void set(size_t k, Carried c) {
     carried(k) = c;
     done_[k] = true;
@@ -153,15 +165,15 @@ class Classifier {
   }
 
   /// True where the variable is read for more than adding to it.
-  bool is_read(const Uses& uses, size_t k) {
-    const Chain chain(uses, loop_, k);
+  bool is_read(size_t k) {
+    const Chain chain(uses(), loop_, k);
     return !chain.valid() || chain.combiner() != Combiner::sum_ || !chain.merges().empty() || !chain.compares().empty();
   }
 
   bool close_inductions() {
     bool changed = false;
     for (size_t k = 0; k < carried_count(loop_); ++k) {
-      if (arg(k)->type != ir::scalar(DType::i64_) || !is_read(Uses(graph_), k)) continue;
+      if (arg(k)->type != ir::scalar(DType::i64_) || !is_read(k)) continue;
       Builder b(graph_);
       b.set_loc(loop_.loc);
       b.set_before(&loop_);
@@ -172,6 +184,7 @@ class Classifier {
       if (constant(*loop_.operands[2]) != 1) iteration = b.op(Opcode::floordiv_, {iteration, loop_.operands[2]});
       Value* value = b.op(Opcode::add_, {init(k), b.op(Opcode::mul_, {iteration, step})});
       ir::replace_uses(graph_, arg(k), value);
+      uses_.reset();
       changed = true;
     }
     return changed;
@@ -192,18 +205,18 @@ class Classifier {
 
   /// `flags`: Booleans that are set under a condition, too.
   bool simple(size_t k, bool flags) {
-    const Uses uses(graph_);
     bool read = false;
-    for (const Use& use : uses.of(*arg(k))) read |= use.operand < first_state(*use.op);
+    for (const Use& use : uses().of(*arg(k))) read |= use.operand < first_state(*use.op);
     if (!read) {
       set(k, {Combiner::last_});
       return false;
     }
-    const Chain chain(uses, loop_, k);
+    const Chain chain(uses(), loop_, k);
     if (!chain.valid() || !chain.compares().empty()) return false;
     if (chain.is_invariant()) {
       ir::replace_uses(graph_, loop_.results[k], init(k));
       ir::replace_uses(graph_, arg(k), init(k));
+      uses_.reset();
       set(k, {Combiner::last_});
       return true;
     }
@@ -244,7 +257,7 @@ class Classifier {
   }
 
   /// Nothing but the group may depend on the comparisons: they see partial results only.
-  bool comparisons_stay_inside(const Uses& uses, const std::vector<const Chain*>& group) {
+  bool comparisons_stay_inside(const std::vector<const Chain*>& group) {
     const auto member = [&](const Value& v) {
       for (const Chain* chain : group) {
         if (chain->has(v)) return true;
@@ -253,7 +266,7 @@ class Classifier {
     };
     std::vector<const Op*> conditions(group[0]->compares().begin(), group[0]->compares().end());
     for (size_t i = 0; i < conditions.size(); ++i) {
-      for (const Use& use : uses.of(*conditions[i]->result())) {
+      for (const Use& use : uses().of(*conditions[i]->result())) {
         const Op& op = *use.op;
         if (use.operand >= first_state(op)) continue;
         if (op.code == Opcode::or_ && member(*op.result())) continue;
@@ -281,29 +294,28 @@ class Classifier {
   }
 
   void leader(size_t k, size_t count) {
-    const Uses uses(graph_);
-    const Chain chain(uses, loop_, k);
+    const Chain chain(uses(), loop_, k);
     if (!chain.valid() || chain.compares().empty()) return;
     const auto order = leader_order(chain);
     if (!order) return;
     std::vector<Chain> followers;
     for (size_t f = 0; f < count; ++f) {
       if (done_[f] || f == k) continue;
-      Chain candidate(uses, loop_, f);
+      Chain candidate(uses(), loop_, f);
       if (!candidate.valid() || !candidate.compares().empty()) continue;
       if (candidate.combiner() != Combiner::recur_ && candidate.combiner() != Combiner::or_) continue;
       if (moves_with(chain, candidate, loop_)) followers.push_back(std::move(candidate));
     }
     std::vector<const Chain*> group = {&chain};
     for (const Chain& f : followers) group.push_back(&f);
-    if (!comparisons_stay_inside(uses, group)) return;
+    if (!comparisons_stay_inside(group)) return;
     if (followers.empty()) {
       if (!needs_order(order->combiner, arg(k)->type.dtype)) set(k, {order->combiner});
       return;
     }
     const Combiner follow = order->strict ? Combiner::follow_first_ : Combiner::follow_last_;
     const auto at = static_cast<int>(k);
-    const auto tie = static_cast<int>(add_shadow(graph_, loop_, chain, iteration_key(), least(), "tie"));
+    const auto tie = static_cast<int>(shadow(chain, iteration_key(), least(), "tie"));
     carried(static_cast<size_t>(tie)) = {follow, at};
     set(k, {order->combiner, -1, tie});
     for (const Chain& f : followers) set(f.index(), {follow, at});
@@ -334,8 +346,7 @@ class Classifier {
 
   /// `if c: v = fixed`: all that counts is whether it happened.
   bool fixed_assignment(size_t k) {
-    const Uses uses(graph_);
-    const Chain chain(uses, loop_, k);
+    const Chain chain(uses(), loop_, k);
     if (!chain.valid() || chain.combiner() != Combiner::recur_ || !chain.compares().empty()) return false;
     Value* value = assigned(chain);
     if (!value) return false;
@@ -343,7 +354,7 @@ class Classifier {
     b.set_loc(loop_.loc);
     b.set_before(&loop_);
     Value *no = b.boolean(false), *yes = b.boolean(true);
-    const size_t flag = add_shadow(graph_, loop_, chain, yes, no, "assigned");
+    const size_t flag = shadow(chain, yes, no, "assigned");
     carried(flag) = {Combiner::or_};
     Value* result = loop_.results[k];
     b.set_before(loop_.next);
@@ -356,18 +367,17 @@ class Classifier {
   }
 
   void conditional(size_t k, size_t count) {
-    const Uses uses(graph_);
-    const Chain chain(uses, loop_, k);
+    const Chain chain(uses(), loop_, k);
     if (!chain.valid() || chain.combiner() != Combiner::recur_ || !chain.compares().empty()) return;
     std::vector<size_t> followers = {k};
     for (size_t f = k + 1; f < count; ++f) {
       if (done_[f]) continue;
-      const Chain other(uses, loop_, f);
+      const Chain other(uses(), loop_, f);
       if (!other.valid() || other.combiner() != Combiner::recur_ || !other.compares().empty()) continue;
       if (moves_with(chain, other, loop_)) followers.push_back(f);
     }
-    const auto at = static_cast<int>(add_shadow(graph_, loop_, chain, iteration_key(), least(), "updated"));
-    const auto tie = static_cast<int>(add_shadow(graph_, loop_, chain, iteration_key(), least(), "tie"));
+    const auto at = static_cast<int>(shadow(chain, iteration_key(), least(), "updated"));
+    const auto tie = static_cast<int>(shadow(chain, iteration_key(), least(), "tie"));
     carried(static_cast<size_t>(at)) = {Combiner::maximum_, -1, tie};
     carried(static_cast<size_t>(tie)) = {Combiner::follow_last_, at};
     for (size_t f : followers) set(f, {Combiner::follow_last_, at});
@@ -398,8 +408,7 @@ class Classifier {
     for (size_t k = 0; k < done_.size(); ++k) {
       if (done_[k]) continue;
       const std::string name = arg(k)->name.empty() ? "a variable" : "'" + arg(k)->name + "'";
-      const Uses uses(graph_);
-      const Chain chain(uses, loop_, k);
+      const Chain chain(uses(), loop_, k);
       const bool reducible = chain.valid() && chain.merges().empty() && chain.combiner() != Combiner::recur_;
       if (reducible && needs_order(chain.combiner(), arg(k)->type.dtype)) {
         run_in_order(ir::Severity::note, name + " is reduced in sequential order (exact=True)");
@@ -424,6 +433,7 @@ class Classifier {
   ir::Graph& graph_;
   Op& loop_;
   std::vector<bool> done_;
+  std::optional<Uses> uses_;
 };
 
 }  // namespace

@@ -176,7 +176,7 @@ bool Guards::read(const Step& step, const Scope& scope, Entry& entry, PyObject**
   return false;
 }
 
-bool Guards::pass(const Step& step, PyObject* object, Entry& entry) const {
+bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges) const {
   if (!object) return step.guard == Guard::absent;
   switch (step.guard) {
     case Guard::absent:
@@ -194,7 +194,7 @@ bool Guards::pass(const Step& step, PyObject* object, Entry& entry) const {
       if (Py_TYPE(object) != step.cls) return false;
       ir::Word word;
       if (!read_word(object, step.scalar, &word)) return false;
-      if (step.scalar.kind == ScalarKind::py_int) {
+      if (ranges && step.scalar.kind == ScalarKind::py_int) {
         auto value = static_cast<int64_t>(word);
         if (value < step.range.lo || value > step.range.hi) return false;
       }
@@ -232,19 +232,25 @@ bool Guards::overlapping(const Entry& entry) const {
   return false;
 }
 
-int Guards::first_mismatch(const Scope& scope, Entry& entry) const {
+int Guards::first_mismatch(const Scope& scope, Entry& entry, bool ranges) const {
   entry.release();
   entry.args.reserve(words_);
   PyObject** objects = entry.objects.reserve(steps_.size());
   for (size_t i = 0; i < steps_.size(); i++) {
     objects[i] = nullptr;
-    if (!read(steps_[i], scope, entry, &objects[i]) || !pass(steps_[i], objects[i], entry)) return static_cast<int>(i);
+    const bool passes = read(steps_[i], scope, entry, &objects[i]) && pass(steps_[i], objects[i], entry, ranges);
+    if (!passes) return static_cast<int>(i);
   }
   return -1;
 }
 
 bool Guards::match(const Scope& scope, Entry& entry) const {
   return first_mismatch(scope, entry) < 0 && overlapping(entry) == may_alias_;
+}
+
+bool Guards::matches_beside_ranges(const Scope& scope) const {
+  Entry entry;
+  return first_mismatch(scope, entry, false) < 0;
 }
 
 bool Guards::overlaps(const Scope& scope) const {

@@ -62,6 +62,9 @@ class Guards {
   /// Fills entry.args and entry.objects. Runs no Python code and sets no exception.
   bool match(const Scope&, Entry& entry) const;
 
+  /// True if every input passes, were it not for the ranges of Python ints.
+  bool matches_beside_ranges(const Scope&) const;
+
   /// True if every input passes and written arrays overlap others or themselves, whichever version this is.
   bool overlaps(const Scope&) const;
 
@@ -96,9 +99,9 @@ class Guards {
   struct Pair {
     int a, b;
   };
-  int first_mismatch(const Scope&, Entry&) const;
+  int first_mismatch(const Scope&, Entry&, bool ranges = true) const;
   bool read(const Step&, const Scope&, Entry&, PyObject**) const;
-  bool pass(const Step&, PyObject*, Entry&) const;
+  bool pass(const Step&, PyObject*, Entry&, bool ranges) const;
   bool overlapping(const Entry&) const;
 
   std::vector<Step> steps_;

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "trace/semantics.h"
@@ -40,6 +42,52 @@ bool chooses(Opcode code) {
 
 constexpr int max_depth = 6;
 
+constexpr double unbounded = std::numeric_limits<double>::infinity();
+
+/// No value of the integer is larger in magnitude.
+double magnitude(const Value* v, int depth = 0) {
+  const DType type = v->type.dtype;
+  if (ir::is_real(type)) return unbounded;
+  if (type == DType::bool_) return 1;
+  if (const std::optional<ir::Word> word = known(v)) return std::fabs(static_cast<double>(static_cast<int64_t>(*word)));
+  if (type == DType::u64_) return unbounded;
+  if (ir::size_of(type) < 8) return std::ldexp(1.0, 8 * ir::size_of(type));
+  if (depth > max_depth) return unbounded;
+  const auto of = [&](const Value* x) { return magnitude(x, depth + 1); };
+  if (!v->op) {
+    const ir::Op* owner = v->block ? v->block->owner : nullptr;
+    if (!owner) return std::max(-static_cast<double>(v->range.lo), static_cast<double>(v->range.hi));
+    if (owner->code != ir::Opcode::for_ || v->index != 0) return unbounded;
+    return std::max(of(owner->operands[0]), of(owner->operands[1]));
+  }
+  const auto operand = [&](size_t i) { return of(v->op->operands[i]); };
+  // Sums and products of such size do not wrap.
+  const auto fits = [](double m) { return m < 0x1p62 ? m : unbounded; };
+  switch (v->op->code) {
+    case ir::Opcode::dim_:
+      return 0x1p47;
+    case ir::Opcode::cast_:
+      return fits(operand(0));
+    case ir::Opcode::add_:
+    case ir::Opcode::sub_:
+      return fits(operand(0) + operand(1));
+    case ir::Opcode::mul_:
+      return fits(operand(0) * operand(1));
+    case ir::Opcode::neg_:
+    case ir::Opcode::abs_:
+      return fits(operand(0));
+    case ir::Opcode::mod_:
+      return operand(1);
+    case ir::Opcode::select_:
+      return std::max(operand(1), operand(2));
+    case ir::Opcode::pymin_:
+    case ir::Opcode::pymax_:
+      return std::max(operand(0), operand(1));
+    default:
+      return unbounded;
+  }
+}
+
 /// Is the value known to be a number of the dtype?
 bool is_exact(const Value* v, DType to, int depth = 0) {
   const DType from = v->type.dtype;
@@ -51,8 +99,9 @@ bool is_exact(const Value* v, DType to, int depth = 0) {
     if (op->code == Opcode::select_) return operand(1) && operand(2);
     if (chooses(op->code)) return operand(0) && operand(1);
     if (op->code == Opcode::add_ && ir::is_real(from) && known(op->operands[1]) == ir::Word{0}) return operand(0);
-    return false;
+    return to == DType::f64_ && magnitude(v) <= 0x1p53;
   }
+  if (to == DType::f64_ && magnitude(v) <= 0x1p53) return true;
   const bool parameter = !v->op && v->block && !v->block->owner;
   if (!parameter || from != DType::i64_ || to == DType::f32_) return false;
   const ir::Range bounds = bounds_of(ir::is_int(to) ? to : DType::i32_);
@@ -67,7 +116,8 @@ Value* narrowed(Emit& e, Value* v, DType to) {
   const auto operand = [&](size_t i) { return narrowed(e, op.operands[i], to); };
   if (op.code == Opcode::cast_) return operand(0);
   if (op.code == Opcode::select_) return e.select(op.operands[0], operand(1), operand(2));
-  if (chooses(op.code) || op.code == Opcode::add_) return e.op(op.code, {operand(0), operand(1)});
+  if (chooses(op.code) || (op.code == Opcode::add_ && ir::is_real(from)))
+    return e.op(op.code, {operand(0), operand(1)});
   return e.cast(v, to);
 }
 
@@ -87,8 +137,7 @@ std::optional<DType> common_dtype(const std::vector<PyScalarType>& types) {
   return real && dtype && !ir::is_real(*dtype) ? std::nullopt : dtype;
 }
 
-/// A type that holds the values of every alternative: a number, or, as np.uint64, the bits of each. A Python int that
-/// float64 does not hold represent() declines.
+/// A type that holds the values of every alternative: a number, or, as np.uint64, the bits of each.
 PyScalarType representation(const std::vector<PyScalarType>& types, const Traced& a, const Traced& b) {
   bool all_bool = true, real = false, is_signed = false, unsigned64 = false, numpy64 = false;
   for (const PyScalarType& t : types) {
@@ -101,7 +150,8 @@ PyScalarType representation(const std::vector<PyScalarType>& types, const Traced
   if (all_bool) return {ScalarKind::py_bool, DType::bool_};
   const std::optional<DType> dtype = common_dtype(types);
   if (dtype && holds(*dtype, a) && holds(*dtype, b)) return {ScalarKind::np_scalar, *dtype};
-  if (unsigned64 || (numpy64 && real)) return {ScalarKind::np_scalar, DType::u64_};
+  const bool in_float = real && holds(DType::f64_, a) && holds(DType::f64_, b);
+  if (unsigned64 || (real && (numpy64 || !in_float))) return {ScalarKind::np_scalar, DType::u64_};
   if (real) return {ScalarKind::py_float, DType::f64_};
   return {ScalarKind::py_int, DType::i64_};
 }

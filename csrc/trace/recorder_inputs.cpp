@@ -82,7 +82,7 @@ Traced Recorder::read(PyObject* value, Input in, bool fixed) {
     if (!runtime::read_word(value, *type, &word)) abort(AbortId::big_int_, name);
     in.guard = Input::Guard::scalar;
     in.type = *type;
-    if (type->kind == runtime::ScalarKind::py_int) in.range = class_of(static_cast<int64_t>(word));
+    if (type->kind == runtime::ScalarKind::py_int && !region_.any_int) in.range = class_of(static_cast<int64_t>(word));
     in.param = parameter(ir::scalar(runtime::graph_type(*type)), name, in.range);
     Traced t;
     t.kind = Kind::scalar;

@@ -21,6 +21,7 @@ struct Region {
   std::span<const pragma::Placed> pragmas;
   bool exact = false;
   bool may_alias = false;  // trace the sequential version for arrays that overlap
+  bool any_int = false;    // Python ints may lie anywhere in 64 bits: no class of ranges is promised
 };
 
 struct Result {

@@ -124,6 +124,103 @@ def clauses_that_are_ignored(x, n):
     return s, m
 
 
+@case(np.array([3, 2, 1, 0, 5, 4]), np.zeros(6), 4)
+@case(np.array([3, 2, 6, 0, 5, 4]), np.zeros(6), 4)
+@case(np.array([3, -7, 1, 0, 5, 4]), np.zeros(6), 4)
+def walk_that_starts_at_a_counter(after, x, n):
+    start = 0
+    # pragma sequential for
+    for i in range(n):
+        at = start
+        for j in range(n):
+            x[at] += 1.0
+            at = int(after[at])
+        start += 1
+    return start, at
+
+
+def either_number_after_stores(x, out, big):
+    # pragma sequential for
+    for i in range(len(x)):
+        out[i] = i
+        k = big + i
+        last = k if i % 3 == 0 else x[i]
+        more, half, same = last + 1, last * 0.5, last == big
+    return last, more, half, same
+
+
+def number_under_a_condition(x, out, big):
+    last = 0.5
+    # pragma simd
+    for i in range(len(x)):
+        out[i] = i
+        if x[i] > 2:
+            last = big - i
+    return last
+
+
+def int_that_becomes_a_float(x, out, big):
+    s = big
+    # pragma sequential for
+    for i in range(len(x)):
+        out[i] = s
+        s = s + (x[i] if i == 13 else 1)
+    return s
+
+
+def clipped_to_ints(x, out, big):
+    s = 1.5
+    # pragma sequential for
+    for i in range(len(x)):
+        out[i] = i
+        s = min(max(s, big - i), big + 3)
+    return s
+
+
+def either_number_before_a_failure(x, out, big):
+    s = 1.5
+    # pragma sequential for
+    for i in range(len(x)):
+        s = big + i if x[i] > 3 else s
+        out[i + i // 12 * 1000] = 1
+    return s
+
+
+def either_number_in_lanes(x, out, big):
+    # pragma parallel for simd
+    for i in range(len(x)):
+        last = big + i if x[i] > 3 else x[i]
+        out[i] = last + 1
+    return last, i
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("big", [2**53 + 1, 2**62 + 1, -(2**60) - 1, 5])
+@pytest.mark.parametrize(
+    "function",
+    [
+        either_number_after_stores,
+        number_under_a_condition,
+        int_that_becomes_a_float,
+        clipped_to_ints,
+        either_number_before_a_failure,
+        either_number_in_lanes,
+    ],
+)
+def test_ints_beyond_a_float_stay_what_they_are(function, big, dtype):
+    compiled = appy.jit(strict=True)(copy.copy(function))
+    outcomes = []
+    for f in (function, compiled):
+        x, out = np.arange(16, dtype=dtype), np.zeros(16)
+        try:
+            result = f(x, out, big)
+        except IndexError as e:
+            result = str(e), sorted((k, v) for k, v in e.__traceback__.tb_next.tb_frame.f_locals.items() if k in "is")
+        outcomes.append((repr(result), out.tolist()))
+    assert outcomes[1] == outcomes[0]
+    assert compiled.stats()["declined"] == 0
+
+
 @pytest.mark.parametrize(
     ("function", "args", "options"), CASES, ids=[f"{c[0].__name__}-{i}" for i, c in enumerate(CASES)]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
 import sys
@@ -54,6 +55,24 @@ def test_each_combination_of_types_is_compiled_once():
             assert y.tolist() == [2] * 5
     stats = f.stats()
     assert (stats["compiled"], stats["runs"], stats["cache_hits"]) == (3, 9, 6)
+
+
+def count_up(x, a, b, c, d):
+    # pragma simd
+    for i in range(len(x)):
+        x[i] = a + b - c + d
+
+
+def test_ranges_of_ints_do_not_use_up_the_versions():
+    f = fresh(count_up)
+    values = (3, -3, 1 << 40)
+    for a, b, c, d in itertools.product(values, repeat=4):
+        x = np.zeros(3, np.int64)
+        f(x, a, b, c, d)
+        assert x.tolist() == [a + b - c + d] * 3
+    stats = f.stats()
+    assert (stats["runs"], stats["declined"]) == (81, 0)
+    assert stats["compiled"] == 9  # eight with ranges, one for any int
 
 
 @pytest.mark.parametrize(

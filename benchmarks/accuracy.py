@@ -3,7 +3,7 @@
 usage: python benchmarks/accuracy.py [--points 400000] [--markdown docs/accuracy.md]
 
 For each function, dtype and instruction set: a loop under `simd` (where up to 4 ulp are allowed) and the same loop under
-`sequential for` (the C library's functions). The reference is NumPy's long double (64-bit significand) or, where that
+`sequential for` (at most 1 ulp). The reference is NumPy's long double (64-bit significand) or, where that
 has no such function, mpmath on fewer points.
 """
 
@@ -152,8 +152,9 @@ def main():
             "rounded result (0.5 is the best possible), by `python benchmarks/accuracy.py --markdown docs/accuracy.md`. "
             "*simd*: loops annotated `simd`, where up to 4 ulp are allowed; most functions are then polynomials that are "
             "compiled into the loop (`csrc/passes/expand_math.cpp`), the others SLEEF's. *seq.*: `sequential for` loops, "
-            "which call the C library's functions, as the interpreter does (here glibc's, which are not within 1 ulp "
-            "everywhere). Infinities, NaN and the signs of zeros are right throughout: a wrong one would count as an "
+            "with the C library's functions where glibc's are within 1 ulp, and SLEEF's or a wider type's where they are "
+            "not (`csrc/cpu/math_accurate.cpp`); `exact=True` calls those that the interpreter calls. Infinities, NaN and "
+            "the signs of zeros are right throughout: a wrong one would count as an "
             "infinite error. There is no column f32 for functions of Python floats.\n\n" + text + "\n"
         )
 

@@ -74,6 +74,11 @@ FITS = {
         asin_p, (0, mp.mpf("0.2501")), lambda z: z * mp.sqrt(z) / mp.asin(mp.sqrt(z)) if z > 0 else 0,
         {"f64": 11, "f32": 4},
     ),
+    # 1 / cbrt(x), where an iteration starts that squares the error and more
+    "cbrt": (
+        lambda x: 1 / mp.cbrt(x), (mp.mpf(2) ** mp.mpf("-1.501"), mp.mpf(2) ** mp.mpf("1.501")), mp.cbrt,
+        {"f64": 5, "f32": 4},
+    ),
 }  # fmt: skip
 
 

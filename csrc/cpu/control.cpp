@@ -18,7 +18,31 @@ void Function::push_level(const ir::Op& loop) {
   levels_.push_back(std::move(level));
 }
 
-void Function::pop_level() { levels_.pop_back(); }
+void Function::pop_level() {
+  prefer_innermost();
+  levels_.pop_back();
+}
+
+void Function::prefer_innermost() {
+  const auto weight = static_cast<uint32_t>(std::min<size_t>(40 * depth(), 240));
+  const auto weigh = [&](uint32_t id) {
+    if (!asmjit::Operand::isVirtId(id)) return;
+    asmjit::VirtReg& r = *cc_.virtRegById(id);
+    if (r.weight() < weight) r.setWeight(weight);
+  };
+  for (asmjit::BaseNode* at = levels_.back().preheader; at != cc_.cursor();) {
+    at = at->next();
+    if (!at->isInst()) continue;
+    const auto* inst = at->as<asmjit::InstNode>();
+    for (const asmjit::Operand& operand : std::span(inst->operands(), inst->opCount())) {
+      if (operand.isReg()) weigh(operand.id());
+      if (!operand.isMem()) continue;
+      const auto& m = operand.as<x86::Mem>();
+      if (m.hasBaseReg()) weigh(m.baseId());
+      if (m.hasIndexReg()) weigh(m.indexId());
+    }
+  }
+}
 
 void Function::advance(Level& level) {
   for (const Level::Advance& a : level.advances) {

@@ -73,8 +73,8 @@ bool Divergence::update(const ir::Block& block, bool condition_varies, const ir:
           const bool to_result = op->code == Opcode::break_;
           const ir::Value* target = to_result ? loop->results[i] : body.args[first_arg + i];
           if (varying(op->operands[i]) || (!to_result && splits(loop))) changed |= mark(target);
-          // The scalar loop keeps results and carried values in one place.
-          if (to_result && varying(target)) changed |= mark(body.args[first_arg + i]);
+          // Only a divergent loop has other registers for its results than for its carried values.
+          if (to_result && varying(target) && !divergent(loop)) changed |= mark(body.args[first_arg + i]);
         }
         break;
       }

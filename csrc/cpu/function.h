@@ -166,6 +166,7 @@ class Function {
   void emit_while(const ir::Op&);
   void emit_if(const ir::Op&);
   void push_level(const ir::Op& loop);
+  /// At the end of the loop's code.
   void pop_level();
   /// Advances running pointers, at the end of an iteration.
   void advance(Level&);
@@ -185,6 +186,8 @@ class Function {
 
  private:
   friend class VectorLoop;
+  /// What the innermost loop's code uses is to keep its registers before what only outer code uses.
+  void prefer_innermost();
   void begin(asmjit::FuncNode*);
   void finish();
   void emit_cold();

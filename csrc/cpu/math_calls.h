@@ -11,8 +11,11 @@ namespace appy::cpu {
 int64_t power_signed(int64_t base, int64_t exponent);
 uint64_t power_unsigned(uint64_t base, uint64_t exponent);
 
-/// The function of one or two floats (double, or float for f32) that computes this op, or null.
+/// libm's function of one or two floats (double, or float for f32) that computes this op, or null.
 const void* scalar_function(ir::Opcode, ir::DType);
+
+/// One within 1 ulp where libm's is not, or null. Not for `exact` graphs.
+const void* accurate_function(ir::Opcode, ir::DType);
 
 /// SLEEF's function on vectors of `bytes` (16, 32 or 64) for this op, or null. `relaxed` permits 3.5 ulp.
 const void* vector_function(ir::Opcode, ir::DType, int bytes, Isa, bool relaxed);

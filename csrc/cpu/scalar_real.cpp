@@ -186,7 +186,8 @@ void Function::emit_real(const ir::Op& op, x86::Xmm to) {
       break;
   }
   if (op.operands.size() == 1) {
-    const void* f = scalar_function(op.code, t);
+    const void* f = m_.graph.exact ? nullptr : accurate_function(op.code, t);
+    if (!f) f = scalar_function(op.code, t);
     APPY_CHECK(f, "no scalar code for this function");
     const x86::Reg arguments[] = {xmm(op.operands[0])};
     call(f, to, arguments);

@@ -27,6 +27,7 @@ bool VectorLoop::block(const ir::Block& block, const std::function<void(const ir
       return false;
     }
     if (at->code == Opcode::if_ && !d_.uniform(*at)) {
+      if (varying(at->operands[0]) && exit_test(*at)) continue;
       const bool reached = varying(at->operands[0]) ? varying_if(*at) : uniform_if(*at);
       if (!reached) return false;
       skip_if_empty(*at);
@@ -130,6 +131,44 @@ bool VectorLoop::worth_a_branch(const ir::Block& arm) const {
     }
   });
   return must || ops > 14;
+}
+
+bool VectorLoop::exit_test(const ir::Op& op) {
+  Loop& l = loops_.back();
+  if (!l.exec_is_live || masks_.size() != l.masks) return false;
+  const auto first = [](const ir::Block& arm) {
+    const ir::Op* at = arm.first;
+    while (at->code == Opcode::const_) at = at->next;
+    return at;
+  };
+  const ir::Op *stay = first(*op.blocks[0]), *leave = first(*op.blocks[1]);
+  const bool leave_if = stay->code == Opcode::break_;
+  if (leave_if) std::swap(stay, leave);
+  if (stay->code != Opcode::yield_ || leave->code != Opcode::break_) return false;
+  const Regs condition = get(op.operands[0]);
+  auto remaining = [&](size_t u) {
+    return leave_if ? mask_andn(l.live.r[u], condition[u]) : mask_and(l.live.r[u], condition[u]);
+  };
+  const std::vector<Regs> values = captured(l, *leave);
+  if (std::ranges::count_if(values, [](const Regs& r) { return !r.empty(); }) <= kCaptureAlways) {
+    // What lanes that stay leave in the results is overwritten later; a branch would be taken for every lane once.
+    capture(l, l.live.r, values);
+    for (size_t u = 0; u < condition.size(); ++u) f_.move(l.live.r[u], remaining(u));
+    jump_if_none(l.live.r, l.exit);
+  } else {
+    asmjit::Label stay_all = cc_.newLabel();
+    Regs leaving;
+    for (size_t u = 0; u < condition.size(); ++u) leaving.push_back(mask_andn(l.live.r[u], remaining(u)));
+    jump_if_none(leaving, stay_all);
+    capture(l, leaving, values);
+    for (size_t u = 0; u < condition.size(); ++u) f_.move(l.live.r[u], mask_andn(l.live.r[u], leaving[u]));
+    jump_if_none(l.live.r, l.exit);
+    cc_.bind(stay_all);
+  }
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    set(op.results[i], copy(get(stay->operands[i]), op.results[i]->type.dtype));
+  }
+  return true;
 }
 
 bool VectorLoop::varying_if(const ir::Op& op) {
@@ -271,7 +310,10 @@ void VectorLoop::inner_loop(const ir::Op& op) {
   };
   if (splits) duplicate(l.next);
   if (l.divergent) {
-    for (size_t i = 0; i < l.carried.size(); ++i) l.results.push_back(copy(lanes_of(i), op.results[i]->type.dtype));
+    for (size_t i = 0; i < l.carried.size(); ++i) {
+      const bool used = f_.module().uses[op.results[i]->id] > 0;
+      l.results.push_back(used ? copy(lanes_of(i), op.results[i]->type.dtype) : Regs());
+    }
   }
   const Mask outer = exec_;
   masks_.push_back(outer);
@@ -392,9 +434,17 @@ void VectorLoop::inner_loop(const ir::Op& op) {
   }
 }
 
+std::vector<Regs> VectorLoop::captured(const Loop& l, const ir::Op& exit) {
+  std::vector<Regs> values;
+  for (size_t i = 0; i < l.results.size(); ++i) {
+    values.push_back(l.results[i].empty() ? Regs() : get(exit.operands[i]));
+  }
+  return values;
+}
+
 void VectorLoop::capture(Loop& l, const Regs& lanes, std::span<const Regs> values) {
   for (size_t i = 0; i < l.results.size(); ++i) {
-    for (size_t u = 0; u < lanes.size(); ++u)
+    for (size_t u = 0; u < l.results[i].size(); ++u)
       blend_into(l.op->results[i]->type.dtype, l.results[i][u], lanes[u], values[i][u]);
   }
 }
@@ -446,9 +496,7 @@ void VectorLoop::leave_iteration(const ir::Op& terminator) {
       cc_.jmp(l.exit);
       return;
     }
-    std::vector<Regs> values;
-    for (const ir::Value* v : terminator.operands) values.push_back(get(v));
-    capture(l, lanes, values);
+    capture(l, lanes, captured(l, terminator));
   } else {
     for (size_t i = 0; i < l.next.size(); ++i) {
       Regs value = get(terminator.operands[i]);

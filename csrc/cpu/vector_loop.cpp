@@ -36,7 +36,10 @@ void VectorLoop::choose_shape() {
   element_ = d_.widest;
   lanes_ = f_.module().vector_bytes() / element_;
   const bool straight = !d_.has_varying_if && !d_.has_inner_loop;
-  masked_only_ = d_.has_divergent_loop() || d_.check_after_store || (d_.ops > 80 && !straight);
+  // Lanes that leave a loop at different times wait for each other; a chain of dependent operations (z*z + c) leaves
+  // time for a second one. Gathers and checks would only make the group that waits larger.
+  const bool interleave = d_.has_divergent_loop() && !d_.has_check && !d_.has_gather && d_.ops <= 40;
+  masked_only_ = (d_.has_divergent_loop() && !interleave) || d_.check_after_store || (d_.ops > 80 && !straight);
   relaxed_math_ = loop_.loop->annotated;
   main_unroll_ = 1;
   if (!masked_only_ && !d_.has_varying_if && !d_.has_inner_loop) {
@@ -45,6 +48,7 @@ void VectorLoop::choose_shape() {
   } else if (!masked_only_ && !d_.has_varying_if && d_.ops <= 8) {
     main_unroll_ = 4;
   }
+  if (interleave && !masked_only_) main_unroll_ = 2;
   bool calls = false;
   ir::walk(*loop_.blocks[0], [&](ir::Op& op) {
     if (op.results.empty() || !ir::is_real(op.result()->type.dtype) || !ir::is_pure(op.code)) return;
@@ -60,6 +64,7 @@ void VectorLoop::begin_pass(int unroll, bool masked) {
   unroll_ = unroll;
   values_.clear();
   targets_.clear();
+  folded_.clear();
   pool_.clear();
   iotas_.clear();
   strided_.clear();

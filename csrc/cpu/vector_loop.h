@@ -1,9 +1,9 @@
 // Emits one `simd` loop: each varying value is `unroll` registers of `lanes` lanes.
 //
 // The loop runs twice in code: a main loop over whole groups of lanes x unroll iterations without masks, and a masked
-// loop, unrolled once, for the rest. Loops whose lanes part ways inside (a divergent inner loop) have the masked form
-// only. Control flow under a varying condition runs under the execution mask `exec_`; code never runs with an empty
-// mask, so a uniform load in it is safe.
+// loop, unrolled once, for the rest. Loops whose lanes part ways inside (a divergent inner loop) and that check or
+// gather have the masked form only. Control flow under a varying condition runs under the execution mask `exec_`; code
+// never runs with an empty mask, so a uniform load in it is safe.
 //
 // A check that fails in the main loop, before the iteration stored anything, starts the iteration again in the masked
 // loop. There the first failing lane writes the failure, it and the lanes after it are switched off, and the loop
@@ -32,6 +32,9 @@ class VectorLoop {
   int scalar_below() const;
 
  private:
+  /// A divergent loop with more results than this branches around their capture where no lane leaves.
+  static constexpr int kCaptureAlways = 2;
+
   /// Which lanes run. `all`: every one of them, known statically.
   struct Mask {
     bool all = true;
@@ -41,7 +44,7 @@ class VectorLoop {
     const ir::Op* op = nullptr;
     bool divergent = false;
     std::vector<Regs> carried;  // a scalar register alone where the value is uniform
-    std::vector<Regs> results;  // divergent: captured when a lane leaves
+    std::vector<Regs> results;  // divergent: captured when a lane leaves; empty where nobody reads it
     std::vector<Regs> next;     // lanes that went on by `continue`
     Regs continued;             // those lanes
     Mask live;                  // lanes that still iterate
@@ -72,10 +75,14 @@ class VectorLoop {
   bool block(const ir::Block&, const std::function<void(const ir::Op&)>& yield);
   void op(const ir::Op&);
   bool varying_if(const ir::Op&);
+  /// A conditional of a divergent loop's body in which lanes do nothing but leave the loop; false: it is not one.
+  bool exit_test(const ir::Op&);
   bool uniform_if(const ir::Op&);
   void inner_loop(const ir::Op&);
   void leave_iteration(const ir::Op& terminator);
   void end_iteration(const ir::Op& yield, Loop&);
+  /// The results that are read after the loop, as a `break` gives them; empty for the others.
+  std::vector<Regs> captured(const Loop&, const ir::Op& exit);
   void capture(Loop&, const Regs& lanes, std::span<const Regs> values);
   void kill(const Regs& lanes, bool from_loop);
   void check(const ir::Op&);
@@ -142,7 +149,6 @@ class VectorLoop {
 
   // Arithmetic (vector_ops.cpp, vector_int.cpp, vector_cast.cpp, vector_math.cpp), one register at a time.
   void pure(const ir::Op&);
-  bool fused(const ir::Op&);
   x86::Reg elementwise(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg to);
   x86::Reg real_op(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg to);
   x86::Reg int_op(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg to);
@@ -200,6 +206,21 @@ class VectorLoop {
   void each_lane(const Place&, int u, const std::function<void(int, x86::Mem)>& f);
   x86::Reg load_by_lane(const ir::Op&, const Place&, int u);
 
+  // Two operations in one instruction (vector_fold.cpp).
+  bool fused(const ir::Op&);
+  /// A negation that the multiply-add which alone uses it does by its sign.
+  bool negates_for_fma(const ir::Value*) const;
+  /// Is the load, of whole contiguous registers, only the operand of one instruction that can read memory itself?
+  bool may_fold(const ir::Op& load) const;
+  /// Loads what was to be folded into its user after all.
+  Regs unfold(const ir::Value*);
+  /// Where the registers of a load that its user is to do lie in memory; empty if the value is not such a load.
+  std::vector<x86::Mem> take_folded(const ir::Value*);
+  /// One instruction with a memory operand, if a load waits to become one.
+  bool with_memory(const ir::Op&);
+  /// Is `user` the last reader of these registers, and may it write its result there?
+  bool dies(const ir::Value*, const ir::Op& user) const;
+
   Function& f_;
   x86::Compiler& cc_;
   const ir::Op& loop_;
@@ -214,6 +235,7 @@ class VectorLoop {
   size_t level_ = 0;  // of the simd loop in Function's levels
   std::map<uint32_t, Regs> values_;
   std::map<uint32_t, Regs> targets_;
+  std::map<uint32_t, Place> folded_;                  // loads that wait for their user
   std::map<std::pair<int, int64_t>, x86::Vec> pool_;  // broadcast constants of this pass
   std::map<int, x86::Vec> iotas_;
   std::map<std::pair<uint32_t, int64_t>, x86::Vec> strided_;

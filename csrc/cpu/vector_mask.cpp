@@ -71,12 +71,22 @@ x86::Reg VectorLoop::mask_all() {
 
 void VectorLoop::test(const Regs& masks) {
   x86::Reg any = masks[0];
-  for (size_t u = 1; u < masks.size(); ++u) any = mask_or(any, masks[u]);
+  for (size_t u = 1; u + (avx512_ ? 1 : 0) < masks.size(); ++u) any = mask_or(any, masks[u]);
   if (avx512_) {
-    cc_.emit(k_inst(Id::kIdKortestb, Id::kIdKortestw, Id::kIdKortestd, Id::kIdKortestq), any, any);
-  } else {
-    cc_.vptest(any.as<x86::Ymm>(), any.as<x86::Ymm>());
+    cc_.emit(k_inst(Id::kIdKortestb, Id::kIdKortestw, Id::kIdKortestd, Id::kIdKortestq), any, masks.back());
+    return;
   }
+  // One operation and a test that fuses with the jump; vptest alone is two or three.
+  x86::Gp bits = cc_.newGpd();
+  const x86::Ymm m = any.as<x86::Ymm>();
+  if (element_ == 8) {
+    cc_.vmovmskpd(bits, m);
+  } else if (element_ == 4) {
+    cc_.vmovmskps(bits, m);
+  } else {
+    cc_.vpmovmskb(bits, m);
+  }
+  cc_.test(bits, bits);
 }
 
 void VectorLoop::jump_if_none(const Regs& masks, asmjit::Label to) {

@@ -151,6 +151,10 @@ void VectorLoop::load(const ir::Op& op) {
   if (f_.module().uses[v->id] == 0) return;
   const Place p = place(op);
   auto target = targets_.find(v->id);
+  if (p.kind == Place::Kind::contiguous && exec_.all && target == targets_.end() && may_fold(op)) {
+    folded_.emplace(v->id, p);
+    return;
+  }
   Regs r;
   for (int u = 0; u < unroll_; ++u) {
     x86::Reg x;

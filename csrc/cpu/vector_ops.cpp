@@ -16,62 +16,19 @@ x86::Vec VectorLoop::sign_mask(DType t, bool inverted) {
   return sized(broadcast_bits(size, inverted ? ~sign : sign), bytes(t));
 }
 
-bool VectorLoop::fused(const ir::Op& op) {
-  const ir::Value* v = op.result();
-  const bool wide = v->type.dtype == DType::f64_;
-  const ir::Value *x = nullptr, *y = nullptr, *z = nullptr;
-  bool negate_product = false, negate_addend = false;
-  if (op.code == Opcode::fma_) {
-    x = op.operands[0], y = op.operands[1], z = op.operands[2];
-  } else {
-    auto product = [&](const ir::Value* p) {
-      return p->op && p->op->code == Opcode::mul_ && varying(p) && f_.deferred(*p->op);
-    };
-    const int which = product(op.operands[0]) ? 0 : product(op.operands[1]) ? 1 : -1;
-    if (which < 0) return false;
-    const ir::Op& mul = *op.operands[static_cast<size_t>(which)]->op;
-    x = mul.operands[0], y = mul.operands[1], z = op.operands[static_cast<size_t>(1 - which)];
-    if (op.code == Opcode::sub_) (which == 0 ? negate_addend : negate_product) = true;
-  }
-  Regs a = get(x), b = get(y), c = get(z);
-  auto target = targets_.find(v->id);
-  Regs to = target != targets_.end() ? target->second : fresh(v->type.dtype);
-  auto pick = [&](InstId d, InstId f) { return wide ? d : f; };
-  for (size_t u = 0; u < to.size(); ++u) {
-    if (to[u].id() == a[u].id() || to[u].id() == b[u].id()) {
-      const bool first = to[u].id() == a[u].id();
-      if (to[u].id() != c[u].id()) {
-        cc_.emit(negate_product  ? pick(Id::kIdVfnmadd213pd, Id::kIdVfnmadd213ps)
-                 : negate_addend ? pick(Id::kIdVfmsub213pd, Id::kIdVfmsub213ps)
-                                 : pick(Id::kIdVfmadd213pd, Id::kIdVfmadd213ps),
-                 to[u], first ? b[u] : a[u], c[u]);
-        continue;
-      }
-    }
-    const bool clash = to[u].id() != c[u].id() && (to[u].id() == a[u].id() || to[u].id() == b[u].id());
-    x86::Reg r = clash ? fresh1(v->type.dtype) : to[u];
-    f_.move(r, c[u]);
-    cc_.emit(negate_product  ? pick(Id::kIdVfnmadd231pd, Id::kIdVfnmadd231ps)
-             : negate_addend ? pick(Id::kIdVfmsub231pd, Id::kIdVfmsub231ps)
-                             : pick(Id::kIdVfmadd231pd, Id::kIdVfmadd231ps),
-             r, a[u], b[u]);
-    f_.move(to[u], r);
-  }
-  set(v, to);
-  return true;
-}
-
 void VectorLoop::pure(const ir::Op& op) {
   const ir::Value* v = op.result();
   const DType t = v->type.dtype;
   const DType from = op.operands[0]->type.dtype;
   if (f_.module().uses[v->id] == 0 || d_.narrow_index(v)) return;
   if (op.code == Opcode::mul_ && f_.deferred(op)) return;
+  if (negates_for_fma(v)) return;
   if ((op.code == Opcode::add_ || op.code == Opcode::sub_) && ir::is_real(t) && fused(op)) return;
   if (op.code == Opcode::fma_) {
     fused(op);
     return;
   }
+  if (with_memory(op)) return;
   auto target = targets_.find(v->id);
   auto finish = [&](Regs r) {
     if (target != targets_.end()) {

@@ -53,6 +53,7 @@ void VectorLoop::assign_all(const std::vector<Regs>& to, const std::vector<Regs>
 Regs VectorLoop::get(const ir::Value* v) {
   if (!varying(v)) return broadcast(v);
   if (v == d_.linear()) return linear();
+  if (folded_.contains(v->id)) return unfold(v);
   auto at = values_.find(v->id);
   APPY_CHECK(at != values_.end(), "a varying value has no registers");
   return at->second;

@@ -35,6 +35,7 @@ bool is_odd(Opcode code) {
     case Opcode::tanh_:
     case Opcode::asinh_:
     case Opcode::atanh_:
+    case Opcode::cbrt_:
     case Opcode::erf_:
       return true;
     default:
@@ -67,6 +68,7 @@ Value* expansion(MathBuilder& m, Opcode code, Value* x) {
   if (Value* v = expand_exponential(m, code, x)) return v;
   if (Value* v = expand_logarithm(m, code, x)) return v;
   if (Value* v = expand_trigonometric(m, code, x)) return v;
+  if (Value* v = expand_root(m, code, x)) return v;
   return expand_error_function(m, code, x);
 }
 

@@ -10,15 +10,6 @@ namespace appy::passes {
 using ir::Opcode;
 using ir::Value;
 
-namespace {
-
-struct Split {
-  Value* k;  // as a number
-  Value* f;
-  Value* kbits;  // the exponent field that k came from
-};
-
-/// Of a positive finite number. Subnormal ones are scaled up first where they may occur.
 Split split(MathBuilder& m, Value* x, bool subnormals) {
   const int mantissa = m.mantissa_bits();
   const uint64_t one = m.word(1.0), lowest = m.pick<uint64_t>(0x3fe6a09e667f3bcd, 0x3f3504f3);  // sqrt(1/2)
@@ -34,8 +25,13 @@ Split split(MathBuilder& m, Value* x, bool subnormals) {
   Value* exponent = m.shr(moved, mantissa);
   Value* k = m.sub(m.real(m.bit_or(exponent, m.integer(m.word(magic)))), offset);
   Value* fraction = m.bit_and(moved, m.integer((uint64_t{1} << mantissa) - 1));
-  return {k, m.sub(m.real(m.add(fraction, m.integer(lowest))), m.number(1)), exponent};
+  return {k, m.real(m.add(fraction, m.integer(lowest))), exponent};
 }
+
+namespace {
+
+/// The f of 1 + f, exactly.
+Value* above_one(MathBuilder& m, const Split& at) { return m.sub(at.mantissa, m.number(1)); }
 
 /// log(1 + f) - f, plus `low`.
 Value* correction(MathBuilder& m, Value* f, Value* low) {
@@ -67,7 +63,7 @@ Value* log1p(MathBuilder& m, Value* x) {
   Value* lost = m.mul(m.sub(x, m.sub(u, m.number(1))), m.number(0.5));
   const auto twice = m.pick<uint64_t>(2047, 255);
   Value* scale = m.real(m.shl(m.sub(m.integer(twice), at.kbits), m.mantissa_bits()));
-  Value* f = m.fma(lost, scale, at.f);
+  Value* f = m.fma(lost, scale, above_one(m, at));
   Value* v = with_domain(m, u, natural(m, at.k, f));
   return m.select(m.eq(x, m.number(0)), x, v);
 }
@@ -107,11 +103,12 @@ Value* expand_logarithm(MathBuilder& m, Opcode code, Value* x) {
   switch (code) {
     case Opcode::log_: {
       const Split at = split(m, x, true);
-      return with_domain(m, x, natural(m, at.k, at.f));
+      return with_domain(m, x, natural(m, at.k, above_one(m, at)));
     }
     case Opcode::log2_: {
       const Split at = split(m, x, true);
-      Value* log = m.add(at.f, correction(m, at.f, nullptr));
+      Value* f = above_one(m, at);
+      Value* log = m.add(f, correction(m, f, nullptr));
       // The tail of log2(e) counts: its rounding error alone would be a third of an ulp.
       Value* low = m.mul(log, m.number(m.pick(kLog2ELow64, kLog2ELow32)));
       Value* high = m.number(m.pick(kLog2E, kLog2EHigh32));
@@ -119,7 +116,8 @@ Value* expand_logarithm(MathBuilder& m, Opcode code, Value* x) {
     }
     case Opcode::log10_: {
       const Split at = split(m, x, true);
-      Value* log = m.add(at.f, correction(m, at.f, nullptr));
+      Value* f = above_one(m, at);
+      Value* log = m.add(f, correction(m, f, nullptr));
       Value* low = m.mul(at.k, m.number(m.pick(kLog10Of2Low64, kLog10Of2Low32)));
       low = m.fma(log, m.number(m.pick(kLog10ELow64, kLog10ELow32)), low);
       Value* high = m.fma(log, m.number(m.pick(kLog10E64, kLog10E32)), low);

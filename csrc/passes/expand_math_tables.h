@@ -145,4 +145,15 @@ inline constexpr double k_asin_f32[] = {
     0x1.5555c80000000p-3, 0x1.3301ce0000000p-4, 0x1.7480cc0000000p-5, 0x1.8c0d6a0000000p-6, 0x1.59858e0000000p-5,
 };
 
+// cbrt, f64: error 2.7e+13
+inline constexpr double k_cbrt_f64[] = {
+    0x1.01ef53ed5b11bp+1,  -0x1.317689957c8e1p+1, 0x1.270fb12e4e30ap+1,
+    -0x1.3c1000896e8dap+0, 0x1.5623482153510p-2,  -0x1.23d7f5072d86fp-5,
+};
+
+// cbrt, f32: error 1.2e+5
+inline constexpr double k_cbrt_f32[] = {
+    0x1.e44d820000000p+0, -0x1.c35ca80000000p+0, 0x1.3a22980000000p+0, -0x1.a9339c0000000p-2, 0x1.b1688a0000000p-5,
+};
+
 }  // namespace appy::passes

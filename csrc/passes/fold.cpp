@@ -262,6 +262,7 @@ class Fold {
     }
     block(body_of(op));
     drop_invariants(op);
+    if (!is_for(op)) drop_known_results(op);
     return op.next;
   }
 
@@ -299,6 +300,24 @@ class Fold {
       replace(arg, init);
       if (breaks_keep) replace(op.results[k], init);
       arguments_replaced_ = true;
+    }
+  }
+
+  /// Only a `break` leaves a `while`: results that all of them set to one outer value, or to what another result is.
+  void drop_known_results(Op& op) {
+    const Exits exits = exits_of(op);
+    const auto same = [&](auto&& wanted, size_t k) {
+      return std::all_of(exits.breaks.begin(), exits.breaks.end(),
+                         [&](const Op* end) { return resolve(end->operands[k]) == wanted(*end); });
+    };
+    for (size_t k = 0; k < op.results.size() && !exits.breaks.empty(); ++k) {
+      Value* first = resolve(exits.breaks[0]->operands[k]);
+      Value* known = nullptr;
+      if (ir::defined_outside(*first, body_of(op)) && same([&](const Op&) { return first; }, k)) known = first;
+      for (size_t j = 0; j < k && !known; ++j) {
+        if (same([&](const Op& end) { return resolve(end.operands[j]); }, k)) known = op.results[j];
+      }
+      if (known && resolve(op.results[k]) == op.results[k]) replace(op.results[k], known);
     }
   }
 

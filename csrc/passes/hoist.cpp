@@ -2,13 +2,18 @@
 // checks, and whole loops.
 //
 // Pure ops are total and may run when the loop does not. A load moves only where it is in bounds in front of the loop,
-// or where the loop certainly reaches it. A check moves only if the first iteration certainly reaches it with nothing
-// before it that has an effect; where the loop may not run at all, it is guarded by that.
+// or where the loop certainly reaches it; of a view that the loop writes, only where permission promises that no
+// iteration reads what another writes, and in front of the iteration's own stores. A check moves only if the first
+// iteration certainly reaches it with nothing before it that has an effect; where the loop may not run at all, it is
+// guarded by that.
+#include "passes/hoist.h"
+
 #include <algorithm>
 #include <unordered_set>
 
 #include "passes/loops.h"
 #include "passes/range.h"
+#include "passes/subscripts.h"
 
 namespace appy::passes {
 
@@ -23,7 +28,8 @@ using ir::Value;
 
 class Hoister {
  public:
-  explicit Hoister(ir::Graph& graph) : graph_(graph), ranges_(graph), builder_(graph), depth_(graph.value_count()) {}
+  Hoister(ir::Graph& graph, Promises promises)
+      : graph_(graph), ranges_(graph), builder_(graph), depth_(graph.value_count()), promises_(promises) {}
 
   bool run() {
     nest(*graph_.body, 0);
@@ -74,6 +80,9 @@ class Hoister {
     runs_ = nullptr;
     written_.clear();
     note_written(body_of(op));
+    stored_.clear();
+    believes_ = promises_ == Promises::believed && has_permission(op);
+    if (believes_) note_doubtful(body_of(op));
     always_runs_ = !is_for(op) || ranges_.trips(op).lo > 0;
     certain_ = true;
     acted_ = false;
@@ -92,8 +101,20 @@ class Hoister {
     }
   }
 
-  bool is_written(const Value* view) const {
-    return graph_.may_alias ? !written_.empty() : written_.count(const_cast<Value*>(view)) > 0;
+  /// Views of which no promise is believed: all iterations update one of their elements, in order or atomically.
+  void note_doubtful(Block& b) {
+    ir::walk(b, [&](Op& op) {
+      if (op.code == Opcode::atomic_ || (op.code == Opcode::store_ && passes::is_invariant(op, b))) {
+        stored_.insert(op.view());
+      }
+    });
+  }
+
+  /// May an element that a load of the view reads here, in one iteration, change before another iteration reads it?
+  bool changes(const Value* view) const {
+    if (graph_.may_alias) return !written_.empty();
+    const auto key = const_cast<Value*>(view);
+    return written_.count(key) > 0 && (!believes_ || stored_.count(key) > 0);
   }
 
   /// `top`: the body itself, whose ops run in the first iteration as long as `certain_`.
@@ -104,7 +125,7 @@ class Hoister {
       if (effect == Effect::pure) {
         if (is_invariant(*op)) move(*op);
       } else if (effect == Effect::load) {
-        if (is_invariant(*op) && !is_written(op->view())) hoist_load(*op, top);
+        if (is_invariant(*op) && !changes(op->view())) hoist_load(*op, top);
       } else if (op->code == Opcode::check_) {
         if (!top || !certain_ || acted_ || !move_check(*op)) certain_ = false;
       } else if (op->code == Opcode::if_) {
@@ -123,7 +144,19 @@ class Hoister {
       } else if (effect == Effect::guard) {
         certain_ = false;
       }
-      if (writes(*op)) acted_ = true;
+      if (writes(*op)) {
+        acted_ = true;
+        note_stored(*op);
+      }
+    }
+  }
+
+  void note_stored(Op& op) {
+    if (op.blocks.empty()) stored_.insert(op.view());
+    for (Block* inner : op.blocks) {
+      ir::walk(*inner, [&](Op& at) {
+        if (at.blocks.empty() && writes(at)) stored_.insert(at.view());
+      });
     }
   }
 
@@ -162,7 +195,7 @@ class Hoister {
       ir::walk(*inner, [&](Op& op) {
         const Effect effect = ir::info(op.code).effect;
         if (effect == Effect::store || effect == Effect::atomic || op.code == Opcode::check_) fine = false;
-        if (effect == Effect::load && is_written(op.view())) fine = false;
+        if (effect == Effect::load && changes(op.view())) fine = false;
         for (const Value* operand : op.operands) {
           if (fine && !is_invariant(*operand) && !inside(*operand)) fine = false;
         }
@@ -302,10 +335,13 @@ class Hoister {
   Builder builder_;
   std::vector<uint32_t> depth_;
   uint32_t level_ = 0;
+  Promises promises_;
 
   Op* loop_ = nullptr;
-  std::unordered_set<Value*> written_;
+  std::unordered_set<Value*> written_;  // somewhere in the loop
+  std::unordered_set<Value*> stored_;   // in the iteration, before the op at hand; and what note_doubtful found
   Value* runs_ = nullptr;
+  bool believes_ = false;  // iterations do not read what others write
   bool always_runs_ = false;
   bool certain_ = true;  // the first iteration reaches this op of the body
   bool acted_ = false;   // something before it had an effect
@@ -315,6 +351,8 @@ class Hoister {
 
 }  // namespace
 
-bool hoist(ir::Graph& graph) { return Hoister(graph).run(); }
+bool hoist_invariants(ir::Graph& graph, Promises promises) { return Hoister(graph, promises).run(); }
+
+bool hoist(ir::Graph& graph) { return hoist_invariants(graph, Promises::ignored); }
 
 }  // namespace appy::passes

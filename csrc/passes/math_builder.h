@@ -82,11 +82,21 @@ class MathBuilder {
   ir::DType type_;
 };
 
+/// x = 2**k * mantissa, the mantissa in [sqrt(1/2), sqrt(2)].
+struct Split {
+  ir::Value* k;  // as a number
+  ir::Value* mantissa;
+  ir::Value* kbits;  // the exponent field that k came from
+};
+/// Of a positive finite number. Subnormal ones are scaled up first where they may occur.
+Split split(MathBuilder&, ir::Value* x, bool subnormals);
+
 /// By family; each returns the function of x, or null where the op is not of the family.
 ir::Value* expand_exponential(MathBuilder&, ir::Opcode, ir::Value* x);
 ir::Value* expand_logarithm(MathBuilder&, ir::Opcode, ir::Value* x);
 ir::Value* expand_trigonometric(MathBuilder&, ir::Opcode, ir::Value* x);
 ir::Value* expand_error_function(MathBuilder&, ir::Opcode, ir::Value* x);
+ir::Value* expand_root(MathBuilder&, ir::Opcode, ir::Value* x);
 
 /// The argument size from which on the expansion does not hold and the op itself must be used; 0 where it always holds.
 double expansion_limit(ir::Opcode);

@@ -1,4 +1,6 @@
 // `simd` loops: reductions, masked control flow, divergent loops, memory access patterns, checks.
+#include <regex>
+
 #include "cpu_samples.h"
 
 namespace appy::cpu::testing {
@@ -270,13 +272,90 @@ constexpr const char* kMandelbrot = R"(region @r(%o: i64[1,c], %n: i64, %cy: f64
 })";
 
 TEST(CpuSimd, DivergentWhile) {
-  for (int64_t n : {0, 1, 7, 8, 9, 40}) {
+  for (int64_t n : {0, 1, 7, 8, 9, 17, 40, 100}) {
     // A power of two for dx keeps fused and separate multiplication alike in cx; the iteration itself may differ in
     // FMA.
     std::string text = kMandelbrot;
     text.erase(text.find(" annotated"), 10);
     expect_same(text, {array_arg(std::vector<int64_t>(static_cast<size_t>(n))), scalar_arg(word(n)),
                        scalar_arg(word(0.4)), scalar_arg(word(0.0625))});
+  }
+}
+
+TEST(CpuSimd, LanesThatOnlyLeave) {
+  // Newton's square root by lanes: the exit in either arm, results that vary, that are one counter for all lanes, that
+  // are not read, and that come out of the conditional itself; few results and many.
+  for (const bool leave_first : {false, true}) {
+    for (const char* more : {"", ", %w", ", %w, %c"}) {
+      const std::string test = leave_first ? "le" : "gt";
+      const std::string go = "        yield %r1\n", leave = "        break %i1, %r1, %k, %r, %d1\n";
+      const std::string text =
+          "region @r(%x: f64[1,c], %o: f64[1,c], %p: f64[1,c], %q: i64[1,c], %n: i64) {\n"
+          "  %zero = const 0 : i64\n  %one = const 1 : i64\n  %f1 = const 1.0 : f64\n  %half = const 0.5 : f64\n"
+          "  %eps = const 1e-6 : f64\n  %max = const 30 : i64\n"
+          "  for simd %j = %zero to %n step %one {\n    %a = load %x[%j] : f64\n"
+          "    %count, %root, %kept, %before, %error = while carry(%i = %zero, %r = %a, %k = %f1, %b = %a, %d = %f1) : "
+          "i64, f64, f64, f64, f64 {\n"
+          "      %i1 = add %i, %one : i64\n      %m = lt %i1, %max : bool\n"
+          "      if %m {\n        yield\n      } else {\n        break %i1, %r, %k, %b, %d\n      }\n"
+          "      %t = div %a, %r : f64\n      %u = add %r, %t : f64\n      %r1 = mul %u, %half : f64\n"
+          "      %e = sub %r1, %r : f64\n      %d1 = abs %e : f64\n      %far = " +
+          test + " %d1, %eps : bool\n      %v = if %far : f64 {\n" + (leave_first ? leave : go) + "      } else {\n" +
+          (leave_first ? go : leave) +
+          "      }\n      %k1 = add %k, %v : f64\n      yield %i1, %r1, %k1, %r, %d1\n    }\n" +
+          "    store %root, %o[%j]\n    store %count, %q[%j]\n" +
+          (*more ? "    %s = add %kept, %before : f64\n    store %s, %p[%j]\n" : "") +
+          (std::string(more).size() > 4 ? "    store %error, %x[%j]\n" : "") + "    yield\n  }\n  yield\n}\n";
+      for (int64_t n : {0, 1, 7, 8, 17, 33, 64, 100}) {
+        std::vector<double> x;
+        for (int64_t i = 0; i < n; ++i)
+          x.push_back(i % 13 == 5 ? INFINITY : std::ldexp(1.0 + double(i % 7), int(i % 41)));
+        const std::vector<double> empty(static_cast<size_t>(n));
+        expect_same(text, {array_arg(x), array_arg(empty), array_arg(empty),
+                           array_arg(std::vector<int64_t>(static_cast<size_t>(n))), scalar_arg(word(n))});
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(CpuSimd, LoadsAsOperands) {
+  // Every instruction that can read its operand from memory, with the load on either side or on both; and loads that
+  // must not move to their user, because a store stands between.
+  const std::string head = "%x: f64[1,c], %y: f64[1,c], %z: f64[1,c], %o: f64[1,c], %n: i64";
+  const std::string loads =
+      "    %a = load %x[%i] : f64\n    %b = load %y[%i + 1] : f64\n    %c = load %z[%i + 2] : f64\n";
+  const auto run = [&](const std::string& body) {
+    for (int64_t n : {0, 3, 8, 16, 37, 100}) {
+      expect_same(in_loop(head, "", "", loads + body + "    yield\n"),
+                  {array_arg(wave<double>(n + 2)), array_arg(wave<double>(n + 2, 3)), array_arg(wave<double>(n + 2, 5)),
+                   array_arg(std::vector<double>(static_cast<size_t>(n))), scalar_arg(word(n))});
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  };
+  for (const char* op : {"add", "sub", "mul", "div", "pymin", "pymax", "minimum"}) {
+    const std::string o = op;
+    run("    %s = " + o + " %a, %b : f64\n    %t = " + o + " %s, %c : f64\n    store %t, %o[%i]\n");
+    run("    %s = " + o + " %a, %b : f64\n    %t = " + o + " %c, %s : f64\n    store %t, %o[%i]\n");
+    run("    %s = neg %b : f64\n    store %s, %x[%i]\n    %t = " + o +
+        " %s, %a : f64\n    %u = add %t, %c : f64\n"
+        "    store %u, %o[%i]\n");
+  }
+  for (const char* operands : {"%a, %b, %c", "%a, %a, %c", "%na, %b, %c", "%a, %nb, %c", "%a, %b, %nc", "%na, %nb, %nc",
+                               "%na, %b, %nc", "%na, %na, %nb"}) {
+    run("    %na = neg %a : f64\n    %nb = neg %b : f64\n    %nc = neg %c : f64\n    %t = fma " +
+        std::string(operands) + " : f64\n    store %t, %o[%i]\n");
+    run("    %s = mul %c, %c : f64\n    %na = neg %a : f64\n    %nb = neg %b : f64\n    %nc = neg %s : f64\n"
+        "    %t = fma " +
+        std::string(operands) + " : f64\n    store %t, %o[%i]\n");
+  }
+  const auto graph = ir::parse(in_loop(head, "", "",
+                                       loads + "    %s = add %a, %b : f64\n    %t = fma %s, %c, %s : f64\n"
+                                               "    store %t, %o[%i]\n    yield\n"));
+  for (Isa isa : isas()) {
+    const std::string listing = compile(*graph, {isa, true, {}})->listing();
+    EXPECT_TRUE(std::regex_search(listing, std::regex("vaddpd [xyz]mm\\d+, [xyz]mm\\d+, [yz]mmword"))) << listing;
+    EXPECT_TRUE(std::regex_search(listing, std::regex("vfmadd231pd [xyz]mm\\d+, [xyz]mm\\d+, [yz]mmword")));
   }
 }
 

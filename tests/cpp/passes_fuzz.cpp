@@ -1,6 +1,7 @@
 // Random graphs through every pass and the whole pipeline: what they compute must not change.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -305,6 +306,20 @@ void apply(ir::Graph& graph, std::initializer_list<const char*> names) {
   }
 }
 
+/// A `simd` loop loads a view that it stores to: whether its promise holds depends on the values.
+bool may_promise_falsely(const ir::Graph& graph) {
+  bool found = false;
+  ir::walk(*graph.body, [&](const ir::Op& loop) {
+    if (loop.code != Opcode::for_ || !loop.loop->simd) return;
+    std::vector<const Value*> stored, loaded;
+    ir::walk(*loop.blocks[0], [&](const ir::Op& op) {
+      if (op.access) (op.code == Opcode::load_ ? loaded : stored).push_back(op.view());
+    });
+    for (const Value* view : stored) found |= std::find(loaded.begin(), loaded.end(), view) != loaded.end();
+  });
+  return found;
+}
+
 void fuzz(std::initializer_list<const char*> names, const char* label) {
   const int first = env("APPY_FUZZ_FIRST", 1), count = env("APPY_FUZZ_COUNT", 150);
   int valid = 0;
@@ -338,6 +353,7 @@ TEST(Fuzz, Pipeline) {
     const auto after = ir::clone(*before);
     Options options;
     options.verify = true;
+    if (may_promise_falsely(*before)) options.disabled = {"hoist_promised"};
     run(*after, options);
     for (int trial = 0; trial < 12; ++trial) valid += compare(*before, *after, trial, true) ? 1 : 0;
     if (HasFailure() && std::getenv("APPY_FUZZ_PRINT")) {

@@ -149,6 +149,13 @@ def run_arctanh(x, out):
         out[i] = np.arctanh(x[i])
 
 
+@appy.jit(strict=True)
+def run_cbrt(x, out):
+    # pragma simd
+    for i in range(len(x)):
+        out[i] = np.cbrt(x[i])
+
+
 RUNS = {name[4:]: f for name, f in list(globals().items()) if name.startswith("run_")}
 
 
@@ -202,3 +209,62 @@ def test_negated_arguments_share_code():
     got = np.zeros_like(x)
     odd_twice(x, got)
     np.testing.assert_allclose(got, [2 * math.erf(0.5 * v) for v in x], rtol=1e-15)
+
+
+def in_order(x, out, function):
+    # pragma sequential for
+    for i in range(len(x)):
+        out[i] = function(x[i])
+
+
+def run_in_order(x, function, **options):
+    got = np.zeros_like(x)
+    compiled = appy.jit(strict=True, **options)(in_order)
+    before = compiled.stats()["runs"]
+    compiled(x, got, function)
+    assert compiled.stats()["runs"] == before + 1
+    return got
+
+
+# Where glibc is not within 1 ulp.
+IN_ORDER = {"log10": (0, 1e308), "sinh": (-710, 710), "cosh": (-710, 710), "tanh": (-25, 25), "arcsinh": (-1e308, 1e308),
+            "arccosh": (1, 1e308), "arctanh": (-1, 1), "cbrt": (-1e308, 1e308)}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_within_one_ulp_outside_of_simd(name, dtype):
+    low, high = IN_ORDER[name]
+    rng = np.random.default_rng(8)
+    size = np.exp(rng.uniform(-740, 708, 4000)) * rng.choice([-1, 1], 4000)
+    with np.errstate(all="ignore"):
+        x = np.concatenate([EDGES, rng.uniform(-2, 2, 4000), rng.uniform(-100, 100, 2000), size])
+        x = x[((x >= low) & (x <= high)) | ~np.isfinite(x)].astype(dtype)
+        exact = getattr(np, name)(x.astype(np.longdouble))
+        want = exact.astype(dtype)
+    got = run_in_order(x, getattr(np, name))
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(got[~finite], want[~finite])
+    np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
+    ulps = np.abs(got[finite].astype(np.longdouble) - exact[finite]) / np.spacing(np.abs(want[finite]))
+    assert np.max(ulps) <= 1.001, (x[finite][np.argmax(ulps)], np.max(ulps))
+
+
+@pytest.mark.parametrize("name", ["tanh", "sinh", "acosh", "log10", "cbrt", "erfc"])
+def test_exact_calls_what_python_calls(name):
+    if not hasattr(math, name):
+        pytest.skip("not in this Python's math")
+    x = np.random.default_rng(9).uniform(1.0, 20.0, 3000)
+    got = run_in_order(x, getattr(math, name), exact=True)
+    np.testing.assert_array_equal(got, [getattr(math, name)(float(v)) for v in x])
+
+
+@pytest.mark.parametrize("name", ["erfc", "gamma"])
+def test_special_functions_within_one_ulp(name):
+    mpmath = pytest.importorskip("mpmath")
+    x = np.random.default_rng(10).uniform(-5, 25, 600)
+    got = run_in_order(x, getattr(math, name))
+    with mpmath.workprec(120):
+        exact = [getattr(mpmath, name)(mpmath.mpf(float(v))) for v in x]
+        ulps = [abs(mpmath.mpf(float(g)) - e) / float(np.spacing(abs(float(e)))) for g, e in zip(got, exact)]
+    assert max(ulps) <= 1.001, x[int(np.argmax([float(u) for u in ulps]))]

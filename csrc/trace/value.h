@@ -27,7 +27,7 @@ struct Traced {
   runtime::PyScalarType type;  // scalar
   ir::Value* value = nullptr;  // scalar, array
   /// scalar: an i64 index into `types` where the Python type depends on the path; null: it is `type`. `type` then is a
-  /// type whose numeric values hold every alternative exactly.
+  /// type whose numeric values hold every alternative exactly, or np.uint64, whose words hold the bits of each.
   ir::Value* tag = nullptr;
   std::vector<runtime::PyScalarType> types;
   /// integer scalar: the very same number as a float value, where there is one (an alternative of a tagged float).

@@ -42,6 +42,10 @@ void VectorLoop::pure(const ir::Op& op) {
   switch (op.code) {
     case Opcode::select_: {
       Regs c = get(op.operands[0]), a = get(op.operands[1]), b = get(op.operands[2]);
+      if (avx512_ && t != DType::bool_ && target == targets_.end() && dies(op.operands[2], op)) {
+        for (size_t u = 0; u < n; ++u) blend_into(t, b[u], c[u], a[u]);
+        return set(v, b);
+      }
       for (size_t u = 0; u < n; ++u) r.push_back(blend(t, c[u], a[u], b[u]));
       return finish(r);
     }

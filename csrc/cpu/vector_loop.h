@@ -75,10 +75,17 @@ class VectorLoop {
   bool block(const ir::Block&, const std::function<void(const ir::Op&)>& yield);
   void op(const ir::Op&);
   bool varying_if(const ir::Op&);
-  /// A conditional of a divergent loop's body in which lanes do nothing but leave the loop; false: it is not one.
-  bool exit_test(const ir::Op&);
   bool uniform_if(const ir::Op&);
   void inner_loop(const ir::Op&);
+  /// Is it worth (or, for what must not run without lanes, necessary) to jump around an arm whose mask is empty?
+  bool worth_a_branch(const ir::Block& arm) const;
+  std::vector<Regs> inits(const ir::Op&, size_t first, const ir::Block& body, size_t first_arg);
+  static bool contains_check(const ir::Op&);
+  void skip_if_empty(const ir::Op&);
+
+  // Exits (vector_exits.cpp).
+  /// A conditional of a divergent loop's body in which lanes do nothing but leave the loop; false: it is not one.
+  bool exit_test(const ir::Op&);
   void leave_iteration(const ir::Op& terminator);
   void end_iteration(const ir::Op& yield, Loop&);
   /// The results that are read after the loop, as a `break` gives them; empty for the others.
@@ -86,11 +93,6 @@ class VectorLoop {
   void capture(Loop&, const Regs& lanes, std::span<const Regs> values);
   void kill(const Regs& lanes, bool from_loop);
   void check(const ir::Op&);
-  /// Is it worth (or, for what must not run without lanes, necessary) to jump around an arm whose mask is empty?
-  bool worth_a_branch(const ir::Block& arm) const;
-  std::vector<Regs> inits(const ir::Op&, size_t first, const ir::Block& body, size_t first_arg);
-  static bool contains_check(const ir::Op&);
-  void skip_if_empty(const ir::Op&);
 
   // Values (vector_values.cpp).
   bool varying(const ir::Value* v) const { return d_.varying(v); }

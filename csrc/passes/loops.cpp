@@ -33,6 +33,33 @@ std::span<const Use> Uses::of(const Value& v) const {
 bool is_for(const Op& op) { return op.code == Opcode::for_; }
 bool is_loop(const Op& op) { return op.code == Opcode::for_ || op.code == Opcode::while_; }
 bool has_permission(const Op& op) { return is_for(op) && (op.loop->parallel || op.loop->simd); }
+
+bool in_lanes(const Op& op) {
+  for (const Op* at = ir::enclosing_loop(*op.parent); at; at = ir::enclosing_loop(*at->parent)) {
+    if (is_for(*at) && at->loop->simd) return true;
+  }
+  return false;
+}
+
+bool is_cheap(const Op& pure) {
+  switch (pure.code) {
+    case ir::Opcode::div_:
+    case ir::Opcode::floordiv_:
+    case ir::Opcode::mod_:
+    case ir::Opcode::rem_:
+    case ir::Opcode::pow_:
+      return false;
+    default:
+      return pure.code < ir::Opcode::sqrt_ || pure.code > ir::Opcode::lgamma_;
+  }
+}
+
+bool interruptible_anywhere(const Op& loop) {
+  for (const Op* at = &loop; at; at = ir::enclosing_loop(*at->parent)) {
+    if (has_permission(*at)) return true;
+  }
+  return false;
+}
 size_t first_init(const Op& loop) { return is_for(loop) ? 3 : 0; }
 size_t first_carried(const Op& loop) { return is_for(loop) ? 1 : 0; }
 size_t carried_count(const Op& loop) { return loop.results.size(); }

@@ -32,6 +32,13 @@ bool is_for(const ir::Op&);
 bool is_loop(const ir::Op&);
 /// A `for` that may run out of order.
 bool has_permission(const ir::Op&);
+/// The loop, or one around it, may run out of order: nobody can tell how far it had come when it was interrupted.
+bool interruptible_anywhere(const ir::Op& loop);
+/// The op may run in lanes: a loop around it is `simd`.
+bool in_lanes(const ir::Op&);
+/// Ops that a select may execute in vain, and ops that count as one of them.
+constexpr int kSpeculated = 6;
+bool is_cheap(const ir::Op& pure);
 /// Index of the first init among a loop's operands, and of the first carried value among its body's arguments.
 size_t first_init(const ir::Op& loop);
 size_t first_carried(const ir::Op& loop);

@@ -3,7 +3,7 @@
 //
 // Rules for editors:
 // 1. Nothing may leave the region from inside the loop while the element's value is only in a register: no checks stay
-//    inside. A poll may stay in a loop with permission (an interrupted one promises nothing of its elements).
+//    inside. A poll may stay in a loop with permission and inside one (interrupted, they promise nothing of elements).
 // 2. Nothing is loaded or stored where Python would not: both are guarded by "the loop runs", and a store that every
 //    path of the loop may skip is also guarded by "it was reached" where other iterations run at the same time.
 // 3. Every other access of the view in the loop is proven to touch another element; other views do not overlap unless
@@ -164,7 +164,7 @@ class Promoter {
     bool fine = true;
     ir::walk(body_of(loop), [&](Op& op) {
       if (op.code == Opcode::check_) fine = false;
-      if (op.code == Opcode::poll_ && !has_permission(loop)) fine = false;
+      if (op.code == Opcode::poll_ && !interruptible_anywhere(loop)) fine = false;
     });
     return fine;
   }

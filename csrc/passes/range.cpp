@@ -158,6 +158,17 @@ void Ranges::Impl::condition_sums(const Value& condition, bool truth, std::vecto
       out.push_back(difference(number(fits.lo), sum, 0));
       return;
     }
+    case Opcode::ovf_mul_: {
+      const size_t factor = constant_op(*op.operands[0]) ? 0 : 1;
+      const Interval fits = interval_of(op.operands[0]->type.dtype);
+      int64_t by;
+      if (truth || !is_constant(*op.operands[factor], by) || by >= kMaxCoef || by <= -kMaxCoef) return;
+      Affine product;
+      product.add(operand(1 - factor), by);
+      out.push_back(difference(product, number(fits.hi), 0));
+      out.push_back(difference(number(fits.lo), product, 0));
+      return;
+    }
     case Opcode::select_:
     case Opcode::if_: {
       // Python's `a and b`: one arm is the constant that the condition is not, so the other one was taken.

@@ -206,11 +206,41 @@ Opcode inverse(Opcode code) {
 
 bool is_comparison(Opcode code) { return code >= Opcode::eq_ && code <= Opcode::ge_; }
 
+/// Zero, above, or NaN.
+bool is_not_negative(const Value& v, int depth) {
+  if (const auto known = Rules::number(v)) return *known >= 0;
+  if (!v.op || depth == 0 || !ir::is_real(v.type.dtype)) return false;
+  const auto& in = v.op->operands;
+  switch (v.op->code) {
+    case Opcode::mul_:
+      if (in[0] == in[1]) return true;
+      [[fallthrough]];
+    case Opcode::add_:
+      return is_not_negative(*in[0], depth - 1) && is_not_negative(*in[1], depth - 1);
+    case Opcode::abs_:
+    case Opcode::sqrt_:
+    case Opcode::exp_:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Above zero, or NaN: a product would not do, it may become zero.
+bool is_positive(const Value& v, int depth) {
+  if (const auto known = Rules::number(v)) return *known > 0;
+  if (!v.op || depth == 0 || v.op->code != Opcode::add_) return false;
+  const Value &a = *v.op->operands[0], &b = *v.op->operands[1];
+  return (is_positive(a, depth - 1) && is_not_negative(b, depth - 1)) ||
+         (is_positive(b, depth - 1) && is_not_negative(a, depth - 1));
+}
+
 Value* Rules::comparison() {
   if (same() && !real()) {
     return b.boolean(op.code == Opcode::eq_ || op.code == Opcode::le_ || op.code == Opcode::ge_);
   }
   if (op.code != Opcode::eq_ && op.code != Opcode::ne_) return nullptr;
+  if (real() && number(*y) == 0.0 && is_positive(*x, 4)) return b.boolean(op.code == Opcode::ne_);
   const auto right = constant(*y);
   if (!right) return nullptr;
   if (type == DType::bool_) {

@@ -19,6 +19,9 @@ namespace appy::cpu {
 
 class VectorLoop;
 
+/// Iterations of a short loop between two polls.
+constexpr int64_t kStrip = int64_t{1} << 14;
+
 /// A condition in the flags; `also` for unordered floats.
 struct Flags {
   enum class Parity : uint8_t { ignored, and_ordered, or_unordered };
@@ -135,6 +138,8 @@ class Function {
   // Checks.
   void emit_check(const ir::Op&);
   void emit_poll(const ir::Op&);
+  /// Until the next call emit_poll leaves this one out.
+  void leave_out(const ir::Op* poll) { left_out_ = poll; }
   /// Writes the failure except its info and iteration.
   void record_failure(const ir::Op& check, bool has_state);
   void store_info(int index, x86::Gp value);
@@ -152,17 +157,22 @@ class Function {
     int64_t step = 1;
     x86::Gp step_reg;
     int64_t known_trips = -1;
+    bool some = false;  // more than no trip, as the code before has found out
   };
   /// to = count * step;  to += step
   void times_step(x86::Gp to, x86::Gp count, const Bounds&);
   void add_step(x86::Gp to, const Bounds&);
   /// Trip count and end of the iteration variable (lower + trips * step).
   Bounds bounds(const ir::Op& loop);
+  Bounds bounds_here(const ir::Op& loop);
   void emit_for(const ir::Op&);
   /// The loop over these bounds, carried values already in registers; trips may be 0.
   void sequential_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
   void simd_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
   void parallel_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
+  /// The poll of a loop without inner loops, if one for kStrip iterations is enough and can be had: what the poll
+  /// stores is known at an iteration's start.
+  const ir::Op* strip_poll(const ir::Op& loop) const;
   void emit_while(const ir::Op&);
   void emit_if(const ir::Op&);
   void push_level(const ir::Op& loop);
@@ -226,6 +236,7 @@ class Function {
   const ir::Op* root_ = nullptr;  // the outlined loop
   bool alone_ = true;             // atomics need not be indivisible
   x86::Gp context_, args_, results_, flag_;
+  const ir::Op* left_out_ = nullptr;
   std::vector<x86::Reg> regs_;
   std::vector<int> depths_;
   std::vector<x86::Reg> targets_;  // registers chosen ahead for values that become a carried value

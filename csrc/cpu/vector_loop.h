@@ -30,6 +30,8 @@ class VectorLoop {
   void emit(const Function::Bounds&, std::span<const x86::Reg> carried);
   /// With fewer iterations than this scalar code is faster; 0: never.
   int scalar_below() const;
+  /// Do all of these have one value, known before the loop?
+  bool knows(std::span<ir::Value* const>) const;
 
  private:
   /// A divergent loop with more results than this branches around their capture where no lane leaves.
@@ -60,6 +62,10 @@ class VectorLoop {
   void enter_level(const Function::Bounds&);
   void leave_level();
   void main_loop(const Function::Bounds&, asmjit::Label reduced);
+  /// A store of whole vectors that is worth aligning, or null.
+  const ir::Op* store_to_align(const Function::Bounds&) const;
+  /// Lets the masked loop do the iterations before the first at which the store is aligned.
+  void align(const ir::Op& store);
   void masked_loop(const Function::Bounds&);
   void iteration(bool masked);
   /// Does the carried value take part in a leader's group?
@@ -246,6 +252,7 @@ class VectorLoop {
   std::vector<Loop> loops_;
   std::vector<Regs> accumulators_;
   x86::Gp iv_, left_, lane_step_;
+  x86::Gp rest_;  // iterations after those that align a store
   int64_t step_ = 1;
   x86::Gp failed_;
   asmjit::Label replay_;

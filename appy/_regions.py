@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from types import CodeType
 from typing import NamedTuple
 
 from ._assemble import Assembly, Instr, stack_depths
@@ -66,11 +65,6 @@ def locate(assembly: Assembly, pragmas: Sequence[PlacedPragma]) -> list[Region]:
             if entry is not None:
                 kinds[shape].entries.append(entry)
     return out
-
-
-def is_rewritable(code: CodeType) -> bool:
-    """Class bodies, and modules with hidden variables of comprehensions, cannot be made again from their parts."""
-    return bool(code.co_flags & 1) or (code.co_name == "<module>" and not code.co_varnames)
 
 
 def _is_loop_of(instrs: list[Instr], index: int, pragma: PlacedPragma) -> bool:

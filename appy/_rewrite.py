@@ -80,6 +80,7 @@ def rewrite(code: CodeType, options: Options = (), *, warn_only: bool = False) -
     made: dict[Options, CodeType] | None = _rewritten.get(code)
     if made is not None and options in made:
         return made[options]
+    from ._assemble import remade
     from .pragmas import pragmas_of
 
     pragmas = pragmas_of(code, warn_only=warn_only)
@@ -88,8 +89,8 @@ def rewrite(code: CodeType, options: Options = (), *, warn_only: bool = False) -
     if result is None:
         if nested is code.co_consts:
             return code
-        result = code.replace(co_consts=nested)
-    _originals.put(result, (code.replace(), options))
+        result = remade(code, co_consts=nested)
+    _originals.put(result, (remade(code), options))
     if made is None:
         made = {}
         _rewritten.put(code, made)
@@ -100,14 +101,15 @@ def rewrite(code: CodeType, options: Options = (), *, warn_only: bool = False) -
 def rewrite_fresh(code: CodeType) -> CodeType:
     """Like `rewrite`, for a module or a class body that has just been compiled and did not run yet: its functions are
     exchanged in place. Says what is wrong in warnings."""
-    from ._regions import is_rewritable
     from .pragmas import pragmas_of
 
     result = code
-    if is_rewritable(code):
-        pragmas = pragmas_of(code, warn_only=True)
-        if pragmas:
-            result = _enter_regions(code, pragmas, code.co_consts, ()) or code
+    pragmas = pragmas_of(code, warn_only=True)
+    if pragmas and code.co_name == "<module>":
+        result = _enter_regions(code, pragmas, code.co_consts, ()) or code
+    elif pragmas:
+        reason = "it stands in a class body; move it into a function"
+        warn_fallback(code.co_filename, pragmas[0].line, code.co_qualname, reason, False)
     for index, const in enumerate(result.co_consts):
         if isinstance(const, CodeType):
             other = rewrite(const, warn_only=True) if const.co_flags & OPTIMIZED else rewrite_fresh(const)
@@ -127,7 +129,7 @@ def _rewrite_constants(code: CodeType, options: Options, warn_only: bool) -> tup
 
 
 def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], options: Options) -> CodeType | None:
-    from ._assemble import disassemble
+    from ._assemble import disassemble, remade
     from ._regions import locate
 
     assembly = disassemble(code)
@@ -147,7 +149,7 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
             key = _key(code, pragmas, options)
         region = _regions.get((key, index))
         if region is None:
-            region = _make_region(key, index, code.replace(), found, options)
+            region = _make_region(key, index, remade(code), found, options)
             _regions[key, index] = region
         made.append((region, found))
         at = len(new_consts)

@@ -21,6 +21,9 @@ struct Scope {
   PyObject** localsplus = nullptr;
   PyObject* globals = nullptr;
   PyObject* builtins = nullptr;
+  /// What LOAD_NAME and STORE_NAME use first: the module's globals, or what `exec` or a class body has; null in
+  /// functions.
+  PyObject* names = nullptr;
 };
 
 /// The Python type of a scalar: int, float, bool or the NumPy scalar type of `dtype`.

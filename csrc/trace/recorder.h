@@ -122,6 +122,7 @@ class Recorder : public Context {
   /// `unbound`: what the check says of a variable without a value.
   Flow load_variable(size_t slot, const std::string& name, ir::CheckKind unbound);
   void store_variable(size_t slot, Traced);
+  Flow delete_variable(size_t slot, Flow loaded);
   Flow load_deref(int index);
   void unpack(int count);
   void load_attribute(const std::string& name, PyObject* key);

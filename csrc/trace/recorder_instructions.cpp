@@ -89,6 +89,14 @@ void Recorder::store_variable(size_t slot, Traced t) {
   slots_[slot] = Slot::of(std::move(t));
 }
 
+/// `del`, after the variable was loaded: it has to be bound.
+Recorder::Flow Recorder::delete_variable(size_t slot, Flow loaded) {
+  if (loaded == Flow::dead) return Flow::dead;
+  slots_.pop_back();
+  slots_[slot] = Slot::of({});
+  return Flow::next;
+}
+
 Recorder::Flow Recorder::load_deref(int index) {
   const int free = frame_->code->co_nlocalsplus - frame_->code->co_nfreevars;
   if (frame_->function < 0 || index < free) {
@@ -309,18 +317,14 @@ Recorder::Flow Recorder::step(const Instruction& i) {
       if (frame_->function >= 0 && i.arg >= frame_->code->co_nlocalsplus - frame_->code->co_nfreevars) {
         abort(AbortId::helper_store_, variable_name(i.arg));
       }
-      if (i.op == Op::delete_deref_) {
-        slots_[local] = Slot::of({});
-      } else {
-        store_variable(local, pop());
-      }
+      if (i.op == Op::delete_deref_) return delete_variable(local, load_deref(i.arg));
+      store_variable(local, pop());
       return Flow::next;
     case Op::store_fast_:
       store_variable(local, pop());
       return Flow::next;
     case Op::delete_fast_:
-      slots_[local] = Slot::of({});
-      return Flow::next;
+      return delete_variable(local, load_variable(local, variable_name(i.arg), ir::CheckKind::unbound_));
     case Op::load_global_: {
       Traced null;
       null.kind = Kind::null;

@@ -154,7 +154,7 @@ def stack_depths(assembly: Assembly) -> dict[Instr, int]:
             arg = instr.arg if op in _HAS_ARG else None
             if instr.target is not None:
                 work.append((instr.target, depth + dis.stack_effect(op, arg, jump=True)))
-            if op in _ENDS:
+            if op in ENDS:
                 break
             depth += dis.stack_effect(op, arg, jump=False)
             after = following.get(instr)
@@ -165,7 +165,7 @@ def stack_depths(assembly: Assembly) -> dict[Instr, int]:
 
 
 _HAS_ARG = frozenset(getattr(dis, "hasarg", range(dis.HAVE_ARGUMENT, 256)))
-_ENDS = frozenset(
+ENDS = frozenset(
     op
     for op, name in enumerate(_NAMES)
     if name

@@ -68,7 +68,8 @@ std::unique_ptr<runtime::Kernel> select_backend(const ir::Graph& graph, const Re
   cpu::Isa isa = cpu::Isa::none;
   if (config().isa == "avx2") isa = cpu::Isa::avx2;
   if (config().isa == "avx512") isa = cpu::Isa::avx512;
-  return cpu::compile(graph, {.isa = isa, .keep_listing = listing, .name = options.name});
+  const std::string name = options.name + ":" + std::to_string(options.line);
+  return cpu::compile(graph, {.isa = isa, .keep_listing = listing, .name = name});
 }
 
 }  // namespace

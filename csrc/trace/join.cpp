@@ -192,7 +192,8 @@ Value* represent(Context& context, Value* v, DType from, DType to) {
 }  // namespace
 
 bool holds(DType dtype, const Traced& t) {
-  return widens(t.type.dtype, dtype) || (!t.is_np() && !t.tag && is_exact(t.value, dtype));
+  if (widens(t.type.dtype, dtype) || (!t.is_np() && !t.tag && is_exact(t.value, dtype))) return true;
+  return t.as_float && ir::is_real(dtype) && is_exact(t.as_float, dtype);
 }
 
 std::optional<DType> narrower(const Join& join) {
@@ -223,6 +224,9 @@ std::pair<Value*, Value*> convert(Context& context, const Traced& a, const Join&
     const auto at = std::find(join.types.begin(), join.types.end(), t) - join.types.begin();
     return tag_of(e, join.types.size(), static_cast<size_t>(at));
   };
+  if (!a.tag && a.as_float && ir::is_real(join.type.dtype)) {
+    return {represent(context, a.as_float, a.as_float->type.dtype, join.type.dtype), position(a.type)};
+  }
   if (!a.tag) return {represent(context, a.value, a.type.dtype, join.type.dtype), position(a.type)};
   Value* tag = position(a.types.back());
   for (size_t i = a.types.size() - 1; i-- > 0;) {

@@ -13,6 +13,7 @@
 
 #include "ir/eval.h"
 #include "ir/ir.h"
+#include "ir/typing.h"
 
 namespace appy::passes {
 
@@ -73,7 +74,7 @@ class Inputs {
     if (t == DType::bool_) return below(2);
     if (ir::is_real(t)) return real(t);
     const int64_t candidates[] = {size_, size_, size_ - 1, 0, 1, 2, size_ + 1, ir::is_signed(t) ? -1 : 3};
-    return static_cast<Word>(std::clamp(candidates[below(8)], param.range.lo, param.range.hi));
+    return ir::canonical(t, static_cast<Word>(std::clamp(candidates[below(8)], param.range.lo, param.range.hi)));
   }
 
   void fill(std::vector<char>& buffer, DType t, bool wild) {

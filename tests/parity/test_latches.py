@@ -187,6 +187,59 @@ def test_integers_that_start_as_python_numbers(dtype):
                 assert_same(without_remarks(sum_and_product, x[:n], start), sum_and_product(x[:n], start))
 
 
+def extremes(x, m):
+    least = m
+    # pragma parallel for simd
+    for i in range(len(x)):
+        m = max(m, x[i])
+        least = min(least, x[i])
+    return m, least
+
+
+def conditional_extreme(x, m):
+    # pragma simd
+    for i in range(len(x)):
+        if x[i] > m:
+            m = x[i]
+    return m
+
+
+def conditional_sum(x, m):
+    # pragma parallel for simd
+    for i in range(len(x)):
+        if x[i] > 3:
+            m += x[i]
+    return m
+
+
+@pytest.mark.parametrize("function", [extremes, conditional_extreme, conditional_sum], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int8", "int32", "int64", "uint8", "uint32", "uint64"])
+def test_numbers_that_start_as_python_ints(function, dtype):
+    rng = np.random.default_rng(2)
+    starts = (0, 1) if dtype in ("float32", "int8", "uint8") else (0, 1, 5, 100)  # does the dtype hold every int?
+    for start in starts:
+        for n in (0, 1, 7, 700):
+            for low, high in ((0, 3), (0, 9), (6, 100)):
+                x = rng.integers(low, high, n).astype(dtype)
+                with np.errstate(all="ignore"), warnings.catch_warnings():
+                    warnings.simplefilter("ignore", RuntimeWarning)
+                    want = function(x, start)
+                    assert_same(without_remarks(function, x, start), want, ulps=n + 8, scale=float(x.sum(dtype=float)))
+
+
+def test_a_start_that_the_dtype_does_not_hold():
+    """Too large an int for exact comparisons in float64, or for the array's integers."""
+    x = np.array([1.0, 2.0**60, 5.0])
+    for start in (2**53 + 1, 2**60 + 1, -(2**62), 2**31):
+        for array in (x, x.astype(np.float32), x.astype(np.int64), x.astype(np.uint64)):
+            for function in (extremes, conditional_extreme):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", appy.AppyWarning)
+                    assert_same(
+                        appy.jit(function)(array, start), function(array, start), where=f"{start}, {array.dtype}"
+                    )
+
+
 def test_a_negative_start_is_an_error():
     with pytest.raises(OverflowError):
         appy.jit(sum_and_product)(np.ones(3, np.uint64), -1)

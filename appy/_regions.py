@@ -109,6 +109,8 @@ def _entry(assembly: Assembly, index: int, pragma: PlacedPragma, depths: dict[In
     begin = _begin(instrs, index, pragma)
     stop = instrs.index(for_iter.target, index)
     stop += _LOOP_END
+    while stop + 1 < len(instrs) and instrs[stop].name == "NOP" and instrs[stop].position[0] == pragma.line:
+        stop += 1  # 3.13 leaves one between the loop and what follows it, copies of which a `break` may run into
     end = _after_else(instrs, begin, index, stop, pragma)
     if end is None:
         return None

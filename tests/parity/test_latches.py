@@ -1,5 +1,5 @@
-"""Booleans that stop (`found = found or c`), flags, and sums whose terms are Python or NumPy numbers: out of order, with
-the types that Python leaves."""
+"""Booleans that stop (`found = found or c`), flags, and sums of Python and NumPy numbers: out of order, with the types
+that Python leaves."""
 
 import warnings
 

@@ -91,6 +91,10 @@ class Fold {
 
   void pure(Op& op) {
     if (op.code == Opcode::const_ || updates_reduction(op)) return;
+    if (op.code == Opcode::dim_ && op.operands[0]->op) {
+      replace(op.result(), op.operands[0]->op->operands[static_cast<size_t>(op.dim)]);
+      return remove(op);
+    }
     const Value* first = op.operands[0];
     Value* found = simplify(op, builder_);
     if (op.operands[0] != first) changed_ = true;

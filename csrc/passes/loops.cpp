@@ -82,6 +82,19 @@ bool writes(const Op& op) {
   return std::any_of(op.blocks.begin(), op.blocks.end(), [](const Block* b) { return writes(*b); });
 }
 
+bool writes_lasting(const Op& op) {
+  const ir::Effect effect = ir::info(op.code).effect;
+  if (effect == ir::Effect::store || effect == ir::Effect::atomic) return !ir::is_temporary(*op.view());
+  return std::any_of(op.blocks.begin(), op.blocks.end(), [](const Block* block) {
+    for (const Op* inner = block->first; inner; inner = inner->next) {
+      if (writes_lasting(*inner)) return true;
+    }
+    return false;
+  });
+}
+
+bool is_private(const Value& view, const Op& loop) { return !ir::defined_outside(view, body_of(loop)); }
+
 bool is_inside(const Op& op, const Block& block) {
   for (const Block* at = op.parent; at; at = at->owner ? at->owner->parent : nullptr) {
     if (at == &block) return true;

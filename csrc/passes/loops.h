@@ -55,6 +55,10 @@ bool contains(const ir::Block&, ir::Effect);
 bool writes(const ir::Block&);
 /// A store or atomic that `op` executes.
 bool writes(const ir::Op&);
+/// The same, but for stores to temporaries: nobody sees those once the region is left.
+bool writes_lasting(const ir::Op&);
+/// Each iteration of `loop` has an array of its own under this name.
+bool is_private(const ir::Value& view, const ir::Op& loop);
 /// True if `op` stands in `block` or is nested in it.
 bool is_inside(const ir::Op& op, const ir::Block& block);
 /// The value is visible just before `op`.

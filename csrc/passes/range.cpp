@@ -232,6 +232,9 @@ Affine Ranges::Impl::affine(const Value& v, const ir::Op* where, int depth) {
       return out;
     }
     case Opcode::dim_: {
+      if (const ir::Op* alloc = ir::alloc_of(*op.operands[0])) {
+        return affine(*alloc->operands[static_cast<size_t>(op.dim)], where, depth - 1);
+      }
       const uint64_t key = uint64_t{op.operands[0]->id} << 8 | static_cast<uint64_t>(op.dim);
       out.add(*extents_.emplace(key, &v).first->second, 1);
       return out;
@@ -480,7 +483,8 @@ std::optional<bool> Ranges::Impl::decide_op(const ir::Op& op, const ir::Op& wher
   }
 }
 
-Affine Ranges::Impl::extent(const Value& view, int dim) {
+Affine Ranges::Impl::extent(const Value& view, int dim, const ir::Op& where) {
+  if (const ir::Op* alloc = ir::alloc_of(view)) return affine(*alloc->operands[static_cast<size_t>(dim)], &where);
   if (!all_extents_) {
     all_extents_ = true;
     ir::walk(*graph_.body, [&](ir::Op& op) {
@@ -505,7 +509,7 @@ bool Ranges::Impl::in_bounds(const ir::Op& access, const ir::Op& where) {
       if (factor != 0) row.add(affine(*access.operands[access.first_term() + t], &where), factor);
     }
     if (!nonpositive(difference(number(0), row, 0), where)) return false;
-    if (!nonpositive(difference(row, extent(*access.view(), static_cast<int>(d)), 1), where)) return false;
+    if (!nonpositive(difference(row, extent(*access.view(), static_cast<int>(d), where), 1), where)) return false;
   }
   return true;
 }

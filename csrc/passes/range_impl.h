@@ -42,7 +42,7 @@ class Ranges::Impl {
   bool nonpositive(const Affine&, const ir::Op& where);
   std::optional<bool> decide(const ir::Value&, const ir::Op& where, int depth = 8);
   bool in_bounds(const ir::Op& access, const ir::Op& where);
-  Affine extent(const ir::Value& view, int dim);
+  Affine extent(const ir::Value& view, int dim, const ir::Op& where);
   void moved(const ir::Op&);
   /// The graph may have changed: each question of a client begins so.
   Impl& anew() {

@@ -21,11 +21,11 @@ bool reads_what_it_writes(const ir::Graph& graph) {
     bool loads = effect == ir::Effect::load, stores = effect == ir::Effect::store;
     if (effect == ir::Effect::atomic) loads = stores = true;
     if (!loads && !stores) return;
+    if (ir::alloc_of(*op.view())) return;  // made anew by the next run
     size_t view = op.view()->id;
     if (loads) read[view] = true;
     if (stores) written[view] = true;
     found |= read[view] && written[view];
-    found |= op.view()->op != nullptr;  // not a parameter: what it shares memory with is not known here
   });
   return found;
 }

@@ -131,6 +131,23 @@ inline bool same_memory(const ir::Graph& graph, const std::vector<std::vector<ch
   return true;
 }
 
+/// The arrays that escape, element by element: contents that nobody wrote are alike in the evaluator.
+inline bool same_arrays(const std::vector<ir::EvalArray>& a, const std::vector<ir::EvalArray>& b) {
+  if (a.size() != b.size()) return false;
+  for (const ir::EvalArray& x : a) {
+    const auto y = std::find_if(b.begin(), b.end(), [&](const ir::EvalArray& other) { return other.slot == x.slot; });
+    if (y == b.end() || y->extents != x.extents || y->bytes.size() != x.bytes.size()) return false;
+    const auto width = static_cast<size_t>(ir::size_of(x.type.dtype));
+    for (size_t at = 0; at < x.bytes.size(); at += width) {
+      Word left = 0, right = 0;
+      std::memcpy(&left, x.bytes.data() + at, width);
+      std::memcpy(&right, y->bytes.data() + at, width);
+      if (!close(x.type.dtype, left, right)) return false;
+    }
+  }
+  return true;
+}
+
 inline const ir::Op* check_at(const ir::Graph& graph, int32_t ordinal) {
   const ir::Op* found = nullptr;
   int32_t at = 0;
@@ -188,6 +205,7 @@ inline bool compare(const ir::Graph& before, const ir::Graph& after, int trial, 
   }
   EXPECT_EQ(outcome_text(before, want), outcome_text(after, got)) << "trial " << trial;
   EXPECT_TRUE(same_memory(before, a.buffers(), b.buffers())) << "trial " << trial << ": memory differs";
+  EXPECT_TRUE(same_arrays(want.arrays, got.arrays)) << "trial " << trial << ": arrays that escape differ";
   EXPECT_EQ(want.results.size(), got.results.size()) << "trial " << trial;
   if (fails_out_of_order(before, want)) return true;
   for (size_t i = 0; i < std::min(want.results.size(), got.results.size()); ++i) {

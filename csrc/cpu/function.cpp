@@ -8,7 +8,12 @@ using ir::DType;
 using ir::Opcode;
 
 Function::Function(Module& m)
-    : m_(m), cc_(m.cc), regs_(m.graph.value_count()), depths_(m.graph.value_count()), targets_(m.graph.value_count()) {
+    : m_(m),
+      cc_(m.cc),
+      regs_(m.graph.value_count()),
+      depths_(m.graph.value_count()),
+      homes_(m.graph.value_count()),
+      targets_(m.graph.value_count()) {
   levels_.reserve(64);
 }
 
@@ -246,12 +251,15 @@ bool Function::deferred(const ir::Op& op) const {
 }
 
 void Function::emit_block(const ir::Block& block, const std::function<void(const ir::Op&)>& terminator) {
+  const size_t outside = levels_.size();
   for (const ir::Op* op = block.first; op; op = op->next) {
-    if (ir::is_terminator(op->code)) {
-      terminator(*op);
-      return;
+    if (!ir::is_terminator(op->code)) {
+      emit(*op);
+      continue;
     }
-    emit(*op);
+    terminator(*op);
+    while (levels_.size() > outside) pop_level();  // of allocs
+    return;
   }
 }
 
@@ -272,6 +280,9 @@ void Function::emit(const ir::Op& op) {
     }
     case Opcode::atomic_:
       atomic_update(op, op.operands[0]->type.dtype, address(op), reg(op.operands[0]));
+      return;
+    case Opcode::alloc_:
+      if (!made_.contains(&op)) emit_alloc(op);
       return;
     case Opcode::check_:
       return emit_check(op);

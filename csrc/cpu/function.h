@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "cpu/context.h"
@@ -127,6 +128,11 @@ class Function {
 
   // Memory.
   x86::Mem view_word(const ir::Value* view, int word);
+  /// The depth from which on the view exists: what is hoisted of it goes no further out.
+  size_t home(const ir::Value* view) const { return static_cast<size_t>(homes_[view->id]); }
+  void emit_alloc(const ir::Op&);
+  /// In an outlined loop: the arrays of its iterations whose extents do not vary are made once a chunk.
+  void emit_allocs_of_chunk(const ir::Op& loop);
   x86::Gp stride_reg(const ir::Value* view, const Stride&);
   /// The address for the current values of the terms.
   x86::Mem address(const Form&);
@@ -228,7 +234,11 @@ class Function {
   x86::Gp context_, args_, results_, flag_;
   std::vector<x86::Reg> regs_;
   std::vector<int> depths_;
-  std::vector<x86::Reg> targets_;  // registers chosen ahead for values that become a carried value
+  std::vector<int> homes_;                       // by the view's id
+  std::unordered_map<uint32_t, int> own_words_;  // in an outlined loop: words of the arrays made there, in own_
+  x86::Mem own_;
+  std::unordered_set<const ir::Op*> made_;  // allocs whose code stands in front of their place
+  std::vector<x86::Reg> targets_;           // registers chosen ahead for values that become a carried value
   std::vector<Level> levels_;
   std::vector<Frame> frames_;
   std::vector<std::pair<asmjit::Label, std::function<void()>>> cold_;

@@ -24,7 +24,7 @@ bool VectorLoop::supports(Function& f, const ir::Op& loop) {
     }
   }
   const Divergence d(loop);
-  return !d.own_break && !d.unsupported_loop;
+  return !d.own_break && !d.unsupported_loop && !d.has_alloc;
 }
 
 VectorLoop::VectorLoop(Function& f, const ir::Op& loop)

@@ -1,7 +1,7 @@
 #include "ir/eval.h"
 
 #include <cstring>
-#include <deque>
+#include <map>
 #include <stdexcept>
 #include <unordered_map>
 
@@ -52,9 +52,9 @@ class Evaluator {
 
   EvalResult run() {
     if (block(*graph_.body) != Exit::stopped) result_.results = leaving_;
-    for (Buffer& made : buffers_) {
+    for (auto& [slot, made] : buffers_) {
       if (!made.op->escapes) continue;
-      EvalArray array{made.op->slot, made.op->result()->type, {}, std::move(made.bytes)};
+      EvalArray array{slot, made.op->result()->type, {}, std::move(made.bytes)};
       for (size_t d = 0; d < made.op->operands.size(); ++d) {
         array.extents.push_back(static_cast<int64_t>(made.shape[d]));
       }
@@ -166,8 +166,8 @@ class Evaluator {
       bytes *= extent > 0 ? extent : 1;
     }
     constexpr char kPoison = static_cast<char>(0xa5);
-    buffers_.push_back({&op, std::vector<char>(empty ? 0 : static_cast<size_t>(bytes), kPoison), std::move(shape)});
-    Buffer& made = buffers_.back();
+    Buffer& made = buffers_[op.slot];  // nobody can see what its last execution made
+    made = {&op, std::vector<char>(empty ? 0 : static_cast<size_t>(bytes), kPoison), std::move(shape)};
     views_[op.result()->id] = {made.bytes.data(), made.shape.data(), made.shape.data() + rank};
     return Exit::yielded;
   }
@@ -264,7 +264,7 @@ class Evaluator {
   uint64_t fuel_;
   std::vector<Word> words_;
   std::vector<View> views_;
-  std::deque<Buffer> buffers_;
+  std::map<int32_t, Buffer> buffers_;  // by slot
   std::vector<Word> leaving_;
   std::unordered_map<const Op*, int32_t> ordinals_;
   EvalResult result_;

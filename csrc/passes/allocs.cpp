@@ -1,12 +1,11 @@
 // Moves arrays that the region makes out of conditionals and of loops whose iterations run in order, as far up as their
 // extents go with them: what is made once has its address and strides in registers. Its contents are unspecified when
-// it is made, so iterations may share it; iterations of a parallel loop may not.
+// it is made, so iterations may share it; iterations of a parallel or simd loop may not.
 //
 // Rules for editors:
 // 1. An alloc executes where it did not before: there its extents become 0, unless it is known to be reached.
 // 2. A check in front of it may be what keeps its extents sensible. It moves past one only where its size is known, or
 //    where nothing was written yet: then memory that is not to be had sends the statement to the interpreter.
-// 3. Lanes have no arrays of their own: a loop that makes one is no `simd` loop.
 #include <algorithm>
 #include <vector>
 
@@ -49,28 +48,15 @@ class Allocs {
       if (op.code == Opcode::alloc_ && op.parent->owner) found.push_back(&op);
     });
     for (Op* alloc : found) {
-      leave_lanes(*alloc);
       while (alloc->parent->owner && may_move(*alloc)) up(*alloc);
     }
     return changed_;
   }
 
  private:
-  void leave_lanes(const Op& alloc) {
-    for (Op* loop = ir::enclosing_loop(*alloc.parent); loop; loop = ir::enclosing_loop(*loop->parent)) {
-      if (!is_for(*loop) || !loop->loop->simd) continue;
-      loop->loop->simd = false;
-      changed_ = true;
-      if (loop->loop->parallel) continue;
-      for (ir::Carried& c : loop->loop->carried) c = {};
-      remark(graph_, ir::Severity::note, "allocs", loop->loc,
-             "the loop at " + line_of(graph_, loop->loc) + " runs in order: each iteration makes an array");
-    }
-  }
-
   bool may_move(const Op& alloc) const {
     const Op& owner = *alloc.parent->owner;
-    if (is_for(owner) && owner.loop->parallel) return false;
+    if (has_permission(owner)) return false;
     for (const Value* extent : alloc.operands) {
       if (!liftable(*extent, owner)) return false;
     }

@@ -367,7 +367,7 @@ TEST(Fuzz, Access) { fuzz({"access"}, "access"); }
 TEST(Fuzz, Cse) { fuzz({"cse"}, "cse"); }
 TEST(Fuzz, Hoist) { fuzz({"hoist"}, "hoist"); }
 TEST(Fuzz, Dce) { fuzz({"dce"}, "dce"); }
-TEST(Fuzz, Allocs) { fuzz({"hoist", "allocs"}, "allocs"); }
+TEST(Fuzz, Allocs) { fuzz({"hoist", "allocs", "lanes", "allocs"}, "allocs"); }
 TEST(Fuzz, ContractArrays) { fuzz({"access", "contract_arrays"}, "contract_arrays"); }
 TEST(Fuzz, All) {
   fuzz({"fold", "dce", "access", "cse", "contract_arrays", "hoist", "allocs", "fold", "access", "cse", "hoist", "dce"},

@@ -23,7 +23,10 @@ void Function::emit_alloc(const ir::Op& op) {
   cc_.jnz(cold([this, status] { cc_.ret(status); }));
   // Addresses in the array are computed behind this place, not in front of the function or of a loop around it.
   const bool top = depth() == 0 && (!op.parent->owner || op.parent->owner == root_);
-  if (!top) levels_.push_back({});
+  if (!top && levels_.back().block != op.parent) {
+    levels_.push_back({});
+    levels_.back().block = op.parent;
+  }
   cc_.comment("array");
   levels_.back().preheader = cc_.cursor();
   homes_[view->id] = static_cast<int>(depth());

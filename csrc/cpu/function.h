@@ -27,9 +27,11 @@ struct Flags {
   Parity parity = Parity::ignored;
 };
 
-/// A loop being emitted (level 0: the function itself) and the code placed around it.
+/// A loop being emitted (level 0: the function itself; no loop: what follows an alloc in its block) and the code placed
+/// in front of it.
 struct Level {
   const ir::Op* loop = nullptr;
+  const ir::Block* block = nullptr;       // of an alloc
   asmjit::BaseNode* preheader = nullptr;  // code computed once per entry goes after this node
   x86::Gp iv;
   bool step_known = false;

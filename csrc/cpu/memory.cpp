@@ -12,7 +12,6 @@ namespace {
 
 constexpr size_t kAlign = 64;
 constexpr size_t kPage = 4096;
-constexpr size_t kMostCached = size_t{64} << 20;
 constexpr size_t kMostBlocks = 64;
 
 /// Blocks that the thread does not use at the moment, oldest first.
@@ -39,12 +38,12 @@ class Cache {
     return block;
   }
 
-  void give(MemoryBlock block) {
-    if (block.size > kMostCached) {
+  void give(MemoryBlock block, size_t most) {
+    if (block.size > most) {
       std::free(block.data);
       return;
     }
-    while (free_.size() == kMostBlocks || bytes_ + block.size > kMostCached) {
+    while (free_.size() == kMostBlocks || bytes_ + block.size > most) {
       bytes_ -= free_.front().size;
       std::free(free_.front().data);
       free_.erase(free_.begin());
@@ -71,7 +70,7 @@ size_t cached_bytes() { return cache().bytes(); }
 
 Memory::~Memory() {
   for (const MemoryBlock& block : blocks_) {
-    if (block.data) cache().give(block);
+    if (block.data) cache().give(block, most_kept_);
   }
 }
 
@@ -84,7 +83,7 @@ void* Memory::reserve(size_t slot, size_t bytes) {
   // A place that grows from one execution to the next does so in few steps.
   const size_t wanted = std::max({bytes, block.size + block.size / 2, kAlign});
   const size_t rounded = (wanted + unit - 1) / unit * unit;
-  if (block.data) cache().give(block);
+  if (block.data) cache().give(block, most_kept_);
   block = cache().take(rounded);
   if (!block.data) block = {};
   return block.data;

@@ -16,9 +16,13 @@ struct MemoryBlock {
   size_t size = 0;
 };
 
+constexpr size_t kMostKept = size_t{64} << 20;
+constexpr size_t kMostKeptByWorker = size_t{8} << 20;  // there are many of them
+
 class Memory {
  public:
-  Memory() = default;
+  /// Of what it had, the thread keeps up to `most_kept` bytes when this ends.
+  explicit Memory(size_t most_kept = kMostKept) : most_kept_(most_kept) {}
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   ~Memory();
@@ -28,6 +32,7 @@ class Memory {
   void* reserve(size_t slot, size_t bytes);
 
  private:
+  size_t most_kept_;
   std::vector<MemoryBlock> blocks_;
 };
 

@@ -85,7 +85,7 @@ struct Team : runtime::Job {
     Context context;
     context.flag = worker == 0 ? team.caller->flag : &team.stop;
     context.team = &team;
-    Memory memory;
+    Memory memory(worker == 0 ? kMostKept : kMostKeptByWorker);
     context.memory = &memory;
     team.work(context, worker);
   }

@@ -339,6 +339,44 @@ TEST(CpuAllocs, NoMemory) {
   }
 }
 
+TEST(CpuAllocs, ManyArraysInOneBlock) {
+  std::string body, sum = "%f0";
+  for (int k = 0; k < 70; ++k) {
+    const std::string n = std::to_string(k);
+    body += "    %e" + n + " = add %i, %one : i64\n    %t" + n + " = alloc %e" + n + ", %two slot " + n +
+            " : f64[2,c]\n    store %v, %t" + n + "[%i, 1]\n";
+    if (k % 9 == 4)
+      body += "    if %c {\n    %q = alloc %e" + n + " slot " + std::to_string(100 + k) +
+              " : f64[1,c]\n    store %f0, %q[%i]\n    %z = load %q[%i] : f64\n    store %z, %t" + n +
+              "[%i, 1]\n    yield\n    } else {\n    yield\n    }\n";
+  }
+  for (int k = 0; k < 70; ++k) {
+    const std::string n = std::to_string(k);
+    body += "    %l" + n + " = load %t" + n + "[%i, 1] : f64\n    %s" + n + " = add " + sum + ", %l" + n + " : f64\n";
+    sum = "%s" + n;
+  }
+  for (const char* kind : {"", "parallel"}) {
+    expect_everywhere(
+        "region @r(%n: i64, %x: f64[1,c], %y: f64[1,c]) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n"
+        "  %two = const 2 : i64\n  %f0 = const 0.0 : f64\n  for " +
+            std::string(kind) + " %i = %zero to %n step %one {\n    %v = load %x[%i] : f64\n" +
+            "    %c = gt %v, %f0 : bool\n" + body + "    store " + sum + ", %y[%i]\n    yield\n  }\n  yield\n}\n",
+        {0, 1, 60});
+  }
+}
+
+TEST(CpuAllocs, MoreWordsThanTheStackHolds) {
+  std::string ones, zeros;
+  for (int d = 0; d < 64; ++d) {
+    ones += d ? ", %one" : "%one";
+    zeros += d ? ", 0" : "0";
+  }
+  expect_everywhere("region @r(%n: i64, %x: f64[1,c], %y: f64[1,c]) {\n  %one = const 1 : i64\n  %t = alloc " + ones +
+                        " slot 0 : i64[64,c]\n  store %n, %t[" + zeros + "]\n  %v = load %t[" + zeros +
+                        "] : i64\n  yield %v\n}\n",
+                    {3});
+}
+
 TEST(CpuAllocs, MemoryIsAlignedAndUsedAgain) {
   void* first = nullptr;
   {
@@ -358,7 +396,12 @@ TEST(CpuAllocs, MemoryIsAlignedAndUsedAgain) {
     Memory more;
     for (size_t slot = 1; slot < 20; ++slot) more.reserve(slot, size_t{8} << 20);
   }
-  EXPECT_LE(cached_bytes(), size_t{64} << 20);
+  EXPECT_LE(cached_bytes(), kMostKept);
+  {
+    Memory worker(kMostKeptByWorker);
+    worker.reserve(0, size_t{1} << 20);
+  }
+  EXPECT_LE(cached_bytes(), kMostKeptByWorker);
 }
 
 }  // namespace

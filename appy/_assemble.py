@@ -11,7 +11,9 @@ import itertools
 import opcode
 from collections.abc import Iterator
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from . import _C
 
 Position = tuple[int | None, int | None, int | None, int | None]  # line, end line, column, end column
 
@@ -91,13 +93,21 @@ class Assembly(NamedTuple):
             )
             for h in self.handlers
         ]
-        return self.code.replace(
+        return remade(
+            self.code,
             co_code=_emit(out),
             co_consts=consts,
             co_stacksize=stacksize,
             co_linetable=_line_table(out, self.code.co_firstlineno),
             co_exceptiontable=_exception_table(handlers, size),
         )
+
+
+def remade(code: CodeType, **changes: Any) -> CodeType:
+    """A copy of a code object, with changes: ``code.replace``, which forgets which variables are hidden."""
+    made = code.replace(**changes)
+    _C.copy_kinds(made, code)
+    return made
 
 
 def disassemble(code: CodeType) -> Assembly:
@@ -144,7 +154,7 @@ def stack_depths(assembly: Assembly) -> dict[Instr, int]:
             arg = instr.arg if op in _HAS_ARG else None
             if instr.target is not None:
                 work.append((instr.target, depth + dis.stack_effect(op, arg, jump=True)))
-            if op in _ENDS:
+            if op in ENDS:
                 break
             depth += dis.stack_effect(op, arg, jump=False)
             after = following.get(instr)
@@ -155,7 +165,7 @@ def stack_depths(assembly: Assembly) -> dict[Instr, int]:
 
 
 _HAS_ARG = frozenset(getattr(dis, "hasarg", range(dis.HAVE_ARGUMENT, 256)))
-_ENDS = frozenset(
+ENDS = frozenset(
     op
     for op, name in enumerate(_NAMES)
     if name

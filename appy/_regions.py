@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from types import CodeType
 from typing import NamedTuple
 
-from ._assemble import Assembly, Instr, stack_depths
+from ._assemble import ENDS, Assembly, Instr, stack_depths
 from .pragmas import PlacedPragma
 
 # Instructions that FOR_ITER jumps to when it is exhausted: none, END_FOR, or END_FOR and POP_TOP.
@@ -18,12 +17,17 @@ _NOT_IN_ITERABLE = frozenset(("PUSH_EXC_INFO", "RERAISE", "RAISE_VARARGS", "RESU
 
 
 class Entry(NamedTuple):
-    """One copy of the statement: the instructions ``[begin, end)`` of the code object."""
+    """One copy of the statement: the instructions ``[begin, end)`` of the code object.
+
+    With ``exits`` it is the loop without its `else`: `end` is where the `else` begins, an exit where a `break` leads.
+    """
 
     begin: Instr
     end: Instr
     depth: int  # of the stack before `begin`
     returns: bool  # a `return` may leave it
+    exits: tuple[Instr, ...] = ()
+    members: frozenset[Instr] = frozenset()  # with exits: its instructions
 
 
 class Region:
@@ -36,12 +40,12 @@ class Region:
 
 
 def outermost(pragmas: Sequence[PlacedPragma]) -> list[Region]:
-    """The regions that these pragmas make, in source order."""
+    """The regions that these pragmas make, in source order. The `else` of a loop is no part of it."""
     loops = [p for p in pragmas if p.kind == "loop"]
     found: list[Region] = []
     for p in sorted(loops, key=lambda p: (p.line, -p.end_line)):
-        if not found or p.line > found[-1].pragma.end_line:
-            found.append(Region(p, [q for q in pragmas if p.line <= q.line and q.end_line <= p.end_line]))
+        if not found or p.line > found[-1].pragma.body_end:
+            found.append(Region(p, [q for q in pragmas if p.line <= q.line <= p.body_end]))
     return found
 
 
@@ -58,7 +62,7 @@ def locate(assembly: Assembly, pragmas: Sequence[PlacedPragma]) -> list[Region]:
         for index, instr in enumerate(assembly.instrs):
             if instr.name != "FOR_ITER" or not _is_loop_of(assembly.instrs, index, region.pragma):
                 continue
-            entry = _entry(assembly, index, region.pragma, depths)
+            entry = _entry_of(assembly, index, region, depths)
             shape = None if entry is None else _shape(assembly, entry)
             if shape not in kinds:
                 kinds[shape] = Region(region.pragma, region.pragmas)
@@ -66,11 +70,6 @@ def locate(assembly: Assembly, pragmas: Sequence[PlacedPragma]) -> list[Region]:
             if entry is not None:
                 kinds[shape].entries.append(entry)
     return out
-
-
-def is_rewritable(code: CodeType) -> bool:
-    """Class bodies, and modules with hidden variables of comprehensions, cannot be made again from their parts."""
-    return bool(code.co_flags & 1) or (code.co_name == "<module>" and not code.co_varnames)
 
 
 def _is_loop_of(instrs: list[Instr], index: int, pragma: PlacedPragma) -> bool:
@@ -92,6 +91,16 @@ def _is_loop_of(instrs: list[Instr], index: int, pragma: PlacedPragma) -> bool:
     )
 
 
+def _entry_of(assembly: Assembly, index: int, region: Region, depths: dict[Instr, int]) -> Entry | None:
+    pragma = region.pragma
+    if pragma.body_end < pragma.end_line:
+        entry = _entry_with_exits(assembly, index, pragma, depths)
+        if entry is not None:
+            return entry
+    entry = _entry(assembly, index, pragma, depths)
+    return entry if entry is not None else _entry_with_exits(assembly, index, pragma, depths)
+
+
 def _entry(assembly: Assembly, index: int, pragma: PlacedPragma, depths: dict[Instr, int]) -> Entry | None:
     instrs = assembly.instrs
     for_iter = instrs[index]
@@ -100,6 +109,8 @@ def _entry(assembly: Assembly, index: int, pragma: PlacedPragma, depths: dict[In
     begin = _begin(instrs, index, pragma)
     stop = instrs.index(for_iter.target, index)
     stop += _LOOP_END
+    while stop + 1 < len(instrs) and instrs[stop].name == "NOP" and instrs[stop].position[0] == pragma.line:
+        stop += 1  # 3.13 leaves one between the loop and what follows it, copies of which a `break` may run into
     end = _after_else(instrs, begin, index, stop, pragma)
     if end is None:
         return None
@@ -115,6 +126,50 @@ def _entry(assembly: Assembly, index: int, pragma: PlacedPragma, depths: dict[In
         if handler.target in members and not begin <= instrs.index(handler.start) < end:
             return None
     return Entry(instrs[begin], instrs[end], depth, any(i.name in _RETURNS for i in inside))
+
+
+def _entry_with_exits(assembly: Assembly, index: int, pragma: PlacedPragma, depths: dict[Instr, int]) -> Entry | None:
+    instrs = assembly.instrs
+    for_iter = instrs[index]
+    if index == 0 or instrs[index - 1].name != "GET_ITER" or for_iter.target is None or for_iter not in depths:
+        return None
+    begin = _begin(instrs, index, pragma)
+    stop = instrs.index(for_iter.target, index) + _LOOP_END
+    if stop >= len(instrs):
+        return None
+    end, depth = instrs[stop], depths[for_iter] - 1
+    place = {instr: at for at, instr in enumerate(instrs)}
+    members = set(instrs[begin : index + 1])
+    exits: list[Instr] = []
+    work = [instrs[index + 1]]
+    while work:
+        instr = work.pop()
+        if instr in members or instr is end or instr in exits:
+            continue
+        line = instr.position[0]
+        # Jumps that the compiler made have no line.
+        inside = begin <= place[instr] < stop if line is None else pragma.line <= line <= pragma.body_end
+        if not inside:
+            exits.append(instr)
+            continue
+        members.add(instr)
+        if instr.target is not None:
+            work.append(instr.target)
+        if instr.op not in ENDS:
+            if place[instr] + 1 == len(instrs):
+                return None
+            work.append(instrs[place[instr] + 1])
+    exits.sort(key=place.__getitem__)
+    if any(depths.get(instr, depth) != depth for instr in (instrs[begin], end, *exits)) or not exits:
+        return None
+    for instr in instrs:
+        if instr not in members and instr.target in members and instr.target is not instrs[begin]:
+            return None
+    for handler in assembly.handlers:
+        if handler.target in members:
+            return None
+    returns = any(i.name in _RETURNS for i in members)
+    return Entry(instrs[begin], end, depth, returns, tuple(exits), frozenset(members))
 
 
 def _begin(instrs: list[Instr], index: int, pragma: PlacedPragma) -> int:
@@ -168,6 +223,10 @@ def _after_else(instrs: list[Instr], begin: int, index: int, stop: int, pragma: 
 def _shape(assembly: Assembly, entry: Entry) -> object:
     """Equal for copies of a statement that do the same."""
     instrs = assembly.instrs
+    if entry.exits:
+        inside = [i for i in instrs if i in entry.members]
+        ways = {instr: at for at, instr in enumerate((*inside, entry.end, *entry.exits))}
+        return tuple((i.op, i.arg if i.target is None else ways.get(i.target, -1)) for i in inside)
     first, last = instrs.index(entry.begin), instrs.index(entry.end)
     place = {instr: at for at, instr in enumerate(instrs[first:last])}
     return tuple(

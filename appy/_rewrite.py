@@ -80,6 +80,7 @@ def rewrite(code: CodeType, options: Options = (), *, warn_only: bool = False) -
     made: dict[Options, CodeType] | None = _rewritten.get(code)
     if made is not None and options in made:
         return made[options]
+    from ._assemble import remade
     from .pragmas import pragmas_of
 
     pragmas = pragmas_of(code, warn_only=warn_only)
@@ -88,8 +89,8 @@ def rewrite(code: CodeType, options: Options = (), *, warn_only: bool = False) -
     if result is None:
         if nested is code.co_consts:
             return code
-        result = code.replace(co_consts=nested)
-    _originals.put(result, (code.replace(), options))
+        result = remade(code, co_consts=nested)
+    _originals.put(result, (remade(code), options))
     if made is None:
         made = {}
         _rewritten.put(code, made)
@@ -100,14 +101,15 @@ def rewrite(code: CodeType, options: Options = (), *, warn_only: bool = False) -
 def rewrite_fresh(code: CodeType) -> CodeType:
     """Like `rewrite`, for a module or a class body that has just been compiled and did not run yet: its functions are
     exchanged in place. Says what is wrong in warnings."""
-    from ._regions import is_rewritable
     from .pragmas import pragmas_of
 
     result = code
-    if is_rewritable(code):
-        pragmas = pragmas_of(code, warn_only=True)
-        if pragmas:
-            result = _enter_regions(code, pragmas, code.co_consts, ()) or code
+    pragmas = pragmas_of(code, warn_only=True)
+    if pragmas and code.co_name == "<module>":
+        result = _enter_regions(code, pragmas, code.co_consts, ()) or code
+    elif pragmas:
+        reason = "it stands in a class body; move it into a function"
+        warn_fallback(code.co_filename, pragmas[0].line, code.co_qualname, reason, False)
     for index, const in enumerate(result.co_consts):
         if isinstance(const, CodeType):
             other = rewrite(const, warn_only=True) if const.co_flags & OPTIMIZED else rewrite_fresh(const)
@@ -127,7 +129,8 @@ def _rewrite_constants(code: CodeType, options: Options, warn_only: bool) -> tup
 
 
 def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], options: Options) -> CodeType | None:
-    from ._assemble import disassemble
+    from ._assemble import disassemble, remade
+    from ._exits import mark
     from ._regions import locate
 
     assembly = disassemble(code)
@@ -147,18 +150,18 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
             key = _key(code, pragmas, options)
         region = _regions.get((key, index))
         if region is None:
-            region = _make_region(key, index, code.replace(), found, options)
+            region = _make_region(key, index, remade(code), assembly, found, options)
             _regions[key, index] = region
         made.append((region, found))
         at = len(new_consts)
         new_consts.append(region)
         for entry in found.entries:
-            true = 0
-            if entry.returns:
-                true = next((n for n, c in enumerate(new_consts) if c is True), len(new_consts))
-                new_consts[true:] = new_consts[true:] or [True]
-            inserted[entry.begin] = call_region(entry, at, true)
-            stack = max(stack, entry.depth + (3 if entry.returns else 2))
+            true, marks = 0, []
+            if entry.returns or entry.exits:
+                true = _constant(new_consts, True)
+                marks = [_constant(new_consts, mark(k)) for k in range(len(entry.exits))]
+            inserted[entry.begin] = call_region(entry, at, true, marks)
+            stack = max(stack, entry.depth + (3 if entry.returns or entry.exits else 2))
     if not inserted:
         return None
     rewritten = assembly.assemble(inserted, tuple(new_consts), stack)
@@ -166,14 +169,21 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
         # Offsets in the rewritten code, which is what gets pickled.
         entry = found.entries[0]
         after = inserted.get(entry.end, [entry.end])[0]
-        _C.set_recipe(
-            region, _recipe(region.key, entry.begin.new_offset, after.new_offset, _rows(found.pragmas), options)
-        )
+        recipe = _recipe(region.key, entry.begin.new_offset, after.new_offset, _rows(found.pragmas), options)
+        # A region with exits is traced in a code object that no pickle holds: it stays in the interpreter there.
+        _C.set_recipe(region, "bool" if entry.exits else recipe)
     return rewritten
 
 
-def call_region(entry: Any, region: int, true: int) -> list[Any]:
-    """The instructions that enter a region: `region` and `true` are indices of constants."""
+def _constant(consts: list[Any], value: Any) -> int:
+    """Index of this very object among the constants; it is added where it is none."""
+    at = next((n for n, c in enumerate(consts) if c is value), len(consts))
+    consts[at:] = consts[at:] or [value]
+    return at
+
+
+def call_region(entry: Any, region: int, true: int, marks: list[int]) -> list[Any]:
+    """The instructions that enter a region: `region`, `true` and `marks` are indices of constants."""
     from ._assemble import Instr
 
     position = entry.begin.position
@@ -195,7 +205,7 @@ def call_region(entry: Any, region: int, true: int) -> list[Any]:
         add("PRECALL", 0)
     add("CALL", 0)
     jump_if_true = "POP_JUMP_FORWARD_IF_TRUE" if version < (3, 12) else "POP_JUMP_IF_TRUE"
-    if not entry.returns:
+    if not entry.returns and not entry.exits:
         if version >= (3, 13):
             add("TO_BOOL")
         add(jump_if_true, target=entry.end)
@@ -208,10 +218,19 @@ def call_region(entry: Any, region: int, true: int) -> list[Any]:
     add("UNARY_NOT") if version < (3, 13) else (add("TO_BOOL"), add("UNARY_NOT"))
     to_original = add(jump_if_true)
     add("UNPACK_SEQUENCE", 1)
+    to_exits = []
+    for const in marks:
+        add("COPY", 1)
+        add("LOAD_CONST", const)
+        add("IS_OP", 0)
+        to_exits.append(add(jump_if_true))
     for _ in range(entry.depth):
         add("SWAP", 2)
         add("POP_TOP")
     add("RETURN_VALUE")
+    for to_exit, exit in zip(to_exits, entry.exits):
+        to_exit.target, to_exit.direct = add("POP_TOP"), True
+        add("JUMP_BACKWARD" if exit.offset < entry.begin.offset else "JUMP_FORWARD", target=exit)
     to_done.target = add("POP_TOP")
     add("JUMP_FORWARD", target=entry.end)
     to_original.target = add("POP_TOP")
@@ -241,14 +260,19 @@ def _rows(pragmas: list[Any]) -> list[tuple[Any, ...]]:
     return [(p.text, p.line, p.end_line, p.iter_line, p.iter_column, p.pragma_line) for p in pragmas]
 
 
-def _make_region(key: str, index: int, code: CodeType, found: Any, options: Options) -> Any:
+def _make_region(key: str, index: int, code: CodeType, assembly: Any, found: Any, options: Options) -> Any:
     entry = found.entries[0]
+    begin, end = entry.begin.offset, entry.end.offset
+    if entry.exits:
+        from ._exits import traced_code
+
+        code, begin, end = traced_code(code, assembly, entry)
     return _C.make_region(
         key,
         index,
         code,
-        entry.begin.offset,
-        entry.end.offset,
+        begin,
+        end,
         _rows(found.pragmas),
         dict(options),
         code.co_qualname,

@@ -58,11 +58,11 @@ def _entered(answers: list[Any]) -> list[Any]:
 
     code = _sample.__code__
     line = code.co_firstlineno + 2
-    place = PlacedPragma("loop", "", line, line + 3, line, 13, line)
+    place = PlacedPragma("loop", "", line, line + 3, line, 13, line, line + 3)
     assembly = disassemble(code)
     (region,) = locate(assembly, [place])
     consts = (*code.co_consts, iter(answers).__next__, True)
-    inserted = {e.begin: call_region(e, len(consts) - 2, len(consts) - 1) for e in region.entries}
+    inserted = {e.begin: call_region(e, len(consts) - 2, len(consts) - 1, []) for e in region.entries}
     rewritten = assembly.assemble(inserted, consts, code.co_stacksize + 3)
     entered = FunctionType(rewritten, {"range": range})
     return [entered(3) for _ in answers]

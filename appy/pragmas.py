@@ -38,7 +38,7 @@ class PlacedPragma(NamedTuple):
 
     Lines count from 1 and columns, in UTF-8 bytes, from 0. ``kind`` is ``"loop"``, ``"atomic"`` or ``"tensor"``;
     ``iter_line`` and ``iter_column`` are the position of a ``for`` statement's iterable, which CPython gives to its
-    FOR_ITER instruction.
+    FOR_ITER instruction. ``body_end`` is the last line of a loop's body, before its ``else``.
     """
 
     kind: str
@@ -48,6 +48,7 @@ class PlacedPragma(NamedTuple):
     iter_line: int
     iter_column: int
     pragma_line: int
+    body_end: int
 
 
 class _Comment:
@@ -393,9 +394,9 @@ class _Placer:
             self._fault(key, _Misplaced(comment.lines[0], misplaced))
             return
         it = node.iter if isinstance(node, ast.For) else node
-        placed = PlacedPragma(
-            kind, text, node.lineno, node.end_lineno or node.lineno, it.lineno, it.col_offset, comment.lines[0]
-        )
+        end = node.end_lineno or node.lineno
+        body_end = (node.body[-1].end_lineno or end) if isinstance(node, ast.For) else end
+        placed = PlacedPragma(kind, text, node.lineno, end, it.lineno, it.col_offset, comment.lines[0], body_end)
         self.source.pragmas.setdefault(key, []).append(placed)
 
     def _syntax_fault(self, comment: _Comment, text: str, column: int, expected: str) -> PragmaError:

@@ -54,6 +54,13 @@ passes::Options pass_options(std::function<void(std::string_view, const ir::Grap
   return options;
 }
 
+/// Where the code is no function's, its names have to be the globals of a module: else what they are, or null.
+const char* namespace_of_its_own(const Scope& scope) {
+  if (!scope.names) return nullptr;
+  if (scope.names != scope.globals) return "a namespace that is no module's";
+  return PyDict_CheckExact(scope.globals) ? nullptr : "a namespace that is no plain dict";
+}
+
 std::unique_ptr<runtime::Kernel> select_backend(const ir::Graph& graph, const RegionOptions& options, bool listing) {
   Backend backend = options.backend == Backend::automatic ? config().backend : options.backend;
   if (backend == Backend::eval) return runtime::make_eval_kernel(graph);
@@ -61,7 +68,8 @@ std::unique_ptr<runtime::Kernel> select_backend(const ir::Graph& graph, const Re
   cpu::Isa isa = cpu::Isa::none;
   if (config().isa == "avx2") isa = cpu::Isa::avx2;
   if (config().isa == "avx512") isa = cpu::Isa::avx512;
-  return cpu::compile(graph, {.isa = isa, .keep_listing = listing, .name = options.name});
+  const std::string name = options.name + ":" + std::to_string(options.line);
+  return cpu::compile(graph, {.isa = isa, .keep_listing = listing, .name = name});
 }
 
 }  // namespace
@@ -84,6 +92,8 @@ class RegionCache::Impl {
     if (!numpy_) return refuse(refusal(Abort(AbortId::numpy_, {}, options_.line, options_.file), options_, {}));
     if (!runtime::float_errors_are_silent())
       return decline("np.errstate or a warning filter asks for floating-point errors");
+    if (const char* place = namespace_of_its_own(scope))
+      return refuse(refusal(Abort(AbortId::namespace_, place, options_.line, options_.file), options_, {}));
     Entry entry;
     Compiled* found = find(scope, entry);
     if (found) return run(*found, scope, entry, returned, true);
@@ -97,6 +107,8 @@ class RegionCache::Impl {
   }
 
   std::shared_ptr<Lowered> lower(const Scope& scope) const {
+    if (const char* place = namespace_of_its_own(scope))
+      throw Abort(AbortId::namespace_, place, options_.line, options_.file);
     for (bool may_alias : {false, true}) {
       trace::Result traced = trace::trace(region(may_alias, false), scope);
       if (!may_alias && runtime::Guards(traced.signature, *traced.graph, scope).overlaps(scope)) continue;

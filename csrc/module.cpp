@@ -11,6 +11,7 @@
 #include "jit.h"
 #include "lower.h"
 #include "pragma/pragma.h"
+#include "pycompat/locals.h"
 #include "support/abort.h"
 
 namespace py = pybind11;
@@ -254,9 +255,17 @@ bool install_hook(const py::iterable& codes) {
   return appy::frame::install_hook();
 }
 
+PyCodeObject* code_of(const py::object& object) {
+  if (!PyCode_Check(object.ptr())) throw py::type_error("not a code object");
+  return reinterpret_cast<PyCodeObject*>(object.ptr());
+}
+
+bool copy_kinds(const py::object& code, const py::object& other) {
+  return appy::pycompat::copy_kinds(code_of(code), code_of(other));
+}
+
 void replace_constant(const py::object& code, Py_ssize_t index, const py::object& value) {
-  if (!PyCode_Check(code.ptr())) throw py::type_error("not a code object");
-  auto* object = reinterpret_cast<PyCodeObject*>(code.ptr());
+  PyCodeObject* object = code_of(code);
   if (index < 0 || index >= PyTuple_GET_SIZE(object->co_consts)) throw py::index_error("no such constant");
   appy::frame::replace_constant(object, index, value.ptr());
 }
@@ -313,6 +322,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("remove_hook", &appy::frame::remove_hook);
   m.def("hook_installed", &appy::frame::hook_installed);
   m.def("watch_functions", &appy::frame::watch_functions, py::arg("on"));
+  m.def("copy_kinds", &copy_kinds, py::arg("code"), py::arg("other"));
   m.def("replace_constant", &replace_constant, py::arg("code"), py::arg("index"), py::arg("value"));
 
   py::class_<Lowered, std::shared_ptr<Lowered>>(m, "Lowered")

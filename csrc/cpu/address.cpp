@@ -74,6 +74,12 @@ Form address_form(const ir::Op& op) {
 }
 
 x86::Mem Function::view_word(const ir::Value* view, int word) {
+  if (const auto own = own_words_.find(view->id); own != own_words_.end()) {
+    x86::Mem at = own_;
+    at.addOffset(8 * (own->second + word));
+    at.setSize(8);
+    return at;
+  }
   return x86::qword_ptr(args_, 8 * (m_.param_word[view->id] + word));
 }
 
@@ -84,7 +90,7 @@ x86::Gp Function::stride_reg(const ir::Value* view, const Stride& s) {
   if (!fresh) return at->second;
   x86::Gp sum = cc_.newGpq();
   at->second = sum;
-  hoist(0, [&] {
+  hoist(home(view), [&] {
     const int rank = view->type.rank;
     bool first = true;
     for (auto [dim, coef] : s.dims) {
@@ -132,6 +138,7 @@ x86::Gp Function::add_term(x86::Gp base, const Form& form, const ir::Value* term
 
 x86::Gp Function::partial_address(const Form& form, size_t depth) {
   // Includes every term defined outside the loop at this depth; the known offset stays with the access.
+  const size_t first = home(form.view);
   std::vector<int64_t> key{form.view->id};
   append(key, Stride{0, form.offset.dims});
   bool own_terms = false;
@@ -144,12 +151,17 @@ x86::Gp Function::partial_address(const Form& form, size_t depth) {
   auto known = levels_[depth].pointers.find(key);
   if (known != levels_[depth].pointers.end()) return known->second;
   x86::Gp pointer;
-  if (depth == 0) {
+  if (depth == first) {
     pointer = cc_.newGpq();
-    hoist(0, [&] { cc_.mov(pointer, view_word(form.view, 0)); });
+    hoist(first, [&] { cc_.mov(pointer, view_word(form.view, 0)); });
     if (!form.offset.dims.empty()) {
       x86::Gp offset = stride_reg(form.view, Stride{0, form.offset.dims});
-      hoist(0, [&] { cc_.add(pointer, offset); });
+      hoist(first, [&] { cc_.add(pointer, offset); });
+    }
+    for (const auto& [term, stride] : form.terms) {
+      if (depth_of(term) >= static_cast<int>(first)) continue;
+      if (!stride.constant()) stride_reg(form.view, stride);
+      hoist(first, [&] { pointer = add_term(pointer, form, term, stride); });
     }
   } else if (!own_terms) {
     pointer = partial_address(form, depth - 1);

@@ -1,12 +1,15 @@
 // Puts the functions of a region together: asmjit's code holder and runtime, listing and perf map.
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 
 #include "cpu/function.h"
+#include "cpu/memory.h"
 #include "runtime/poll.h"
 #include "support/abort.h"
 
@@ -30,15 +33,29 @@ asmjit::JitRuntime& code_memory() {
 
 class CompiledRegion : public runtime::Kernel {
  public:
-  CompiledRegion(RegionEntry entry, std::string listing, std::string summary)
-      : entry_(entry), listing_(std::move(listing)), summary_(std::move(summary)) {}
+  CompiledRegion(RegionEntry entry, ArgumentWords words, std::string listing, std::string summary)
+      : entry_(entry), words_(words), listing_(std::move(listing)), summary_(std::move(summary)) {}
   ~CompiledRegion() override { code_memory().release(entry_); }
 
   runtime::Status run(runtime::Invocation& invocation) const override {
     Context context;
     context.flag = runtime::poll_flag();
     context.threads = invocation.threads;
-    const auto status = static_cast<runtime::Status>(entry_(&context, invocation.args, invocation.results));
+    Memory memory;
+    context.memory = &memory;
+    context.arrays = invocation.arrays;
+    // Behind the arguments is the place of the words that describe the arrays the region makes.
+    const ir::Word* args = invocation.args;
+    std::array<ir::Word, 128> near;
+    std::vector<ir::Word> far;
+    if (words_.all > words_.params) {
+      if (words_.all > near.size()) far.resize(words_.all);
+      ir::Word* copy = far.empty() ? near.data() : far.data();
+      std::copy_n(invocation.args, words_.params, copy);
+      args = copy;
+    }
+    const auto status = static_cast<runtime::Status>(entry_(&context, args, invocation.results));
+    invocation.no_memory = context.no_memory && status == runtime::Status::interrupted;
     if (status == runtime::Status::failed || status == runtime::Status::interrupted) {
       invocation.failure = context.failure;
     }
@@ -49,6 +66,7 @@ class CompiledRegion : public runtime::Kernel {
 
  private:
   RegionEntry entry_;
+  ArgumentWords words_;
   std::string listing_, summary_;
 };
 
@@ -116,7 +134,8 @@ std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, const Options& 
   std::string summary;
   for (const std::string& line : module.summary) summary += line + "\n";
   return std::make_unique<CompiledRegion>(
-      entry, options.keep_listing ? std::string(logger.data(), logger.dataSize()) : std::string(), std::move(summary));
+      entry, module.words, options.keep_listing ? std::string(logger.data(), logger.dataSize()) : std::string(),
+      std::move(summary));
 }
 
 }  // namespace appy::cpu

@@ -10,14 +10,18 @@
 namespace appy::cpu {
 
 struct Team;
+class Memory;
 
 /// One per thread that runs generated code. Machine code uses the offsets of these fields.
 struct Context {
   const volatile int* flag = nullptr;  // polled; non-zero calls `poll_slow`
   runtime::Failure failure;            // written before generated code returns Status::failed
   int64_t threads = 1;
-  Team* team = nullptr;  // the parallel loop that this thread runs a part of, or null
-  int64_t chunk = 0;     // of that loop
+  Team* team = nullptr;               // the parallel loop that this thread runs a part of, or null
+  int64_t chunk = 0;                  // of that loop
+  Memory* memory = nullptr;           // of the arrays that this thread makes
+  runtime::Arrays* arrays = nullptr;  // makes those that escape
+  bool no_memory = false;             // why the status is interrupted
 };
 
 using RegionEntry = int64_t (*)(Context*, const ir::Word* args, ir::Word* results);

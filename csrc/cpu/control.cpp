@@ -55,6 +55,21 @@ void Function::advance(Level& level) {
 }
 
 Function::Bounds Function::bounds(const ir::Op& loop) {
+  int deepest = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    if (is_const(loop.operands[i])) continue;
+    reg(loop.operands[i]);
+    deepest = std::max(deepest, depth_of(loop.operands[i]));
+  }
+  // A loop whose bounds do not vary around it is counted once.
+  const auto at = static_cast<size_t>(deepest) + 1;
+  if (at > depth()) return bounds_here(loop);
+  Bounds b;
+  hoist(at, [&] { b = bounds_here(loop); });
+  return b;
+}
+
+Function::Bounds Function::bounds_here(const ir::Op& loop) {
   const ir::Value *lower = loop.operands[0], *upper = loop.operands[1], *step = loop.operands[2];
   Bounds b;
   b.lower = gp(lower);
@@ -229,6 +244,28 @@ void Function::emit_for(const ir::Op& op) {
   for (size_t i = 0; i < carried.size(); ++i) bind(op.results[i], carried[i]);
 }
 
+const ir::Op* Function::strip_poll(const ir::Op& loop) const {
+  const ir::Block& body = *loop.blocks[0];
+  const ir::Op* poll = nullptr;
+  bool acts = false;  // before the poll
+  for (const ir::Op* op = body.first; op; op = op->next) {
+    bool inner = op->code == Opcode::for_ || op->code == Opcode::while_;
+    for (ir::Block* arm : op->blocks) {
+      ir::walk(*arm, [&](ir::Op& at) {
+        inner |= at.code == Opcode::for_ || at.code == Opcode::while_ || at.code == Opcode::poll_;
+      });
+    }
+    if (inner || (poll && op->code == Opcode::poll_)) return nullptr;
+    if (op->code == Opcode::poll_) poll = op;
+    if (!poll && !ir::is_pure(op->code)) acts = true;
+  }
+  if (!poll) return nullptr;
+  for (const ir::Value* v : poll->operands) {
+    if (!ir::defined_outside(*v, body) && (acts || v->block != &body)) return nullptr;
+  }
+  return poll;
+}
+
 void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<const x86::Reg> carried) {
   const ir::Block& body = *op.blocks[0];
   Frame frame{cc_.newLabel(), cc_.newLabel(), {carried.begin(), carried.end()}};
@@ -249,6 +286,22 @@ void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<cons
   for (size_t i = 0; i < carried.size(); ++i) bind(body.args[i + 1], carried[i]);
   plan_targets(body, carried);
   frames_.push_back(frame);
+  const bool steps = b.step_known && b.step != 0 && b.step <= kStrip && b.step >= -kStrip;
+  const ir::Op* poll = steps ? strip_poll(op) : nullptr;
+  asmjit::Label strip = cc_.newLabel();
+  x86::Gp until = b.end;
+  if (poll) {
+    const auto stride = static_cast<int32_t>(b.step * kStrip);
+    until = cc_.newGpq("until");
+    x86::Gp left = cc_.newGpq();
+    cc_.bind(strip);
+    cc_.mov(left, b.end);
+    cc_.sub(left, iv);
+    cc_.lea(until, x86::ptr(iv, stride));
+    cc_.cmp(left, stride);  // both have the step's sign
+    b.step > 0 ? cc_.cmovb(until, b.end) : cc_.cmova(until, b.end);
+    leave_out(poll);
+  }
   cc_.bind(head);
   emit_block(body, [&](const ir::Op& last) { terminate(last, frame, true); });
   frames_.pop_back();
@@ -256,8 +309,15 @@ void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<cons
   cc_.bind(frame.latch);
   advance(levels_.back());
   add_step(iv, b);
-  cc_.cmp(iv, b.end);
+  cc_.cmp(iv, until);
   cc_.jne(head);
+  if (poll) {
+    leave_out(nullptr);
+    cc_.cmp(iv, b.end);
+    cc_.je(frame.exit);
+    emit_poll(*poll);
+    cc_.jmp(strip);
+  }
   pop_level();
   cc_.bind(frame.exit);
 }

@@ -159,6 +159,7 @@ void Divergence::survey() {
       has_check = true;
       check_after_store |= stored;
     }
+    has_alloc |= op.code == Opcode::alloc_;
     stored |= op.code == Opcode::store_ || op.code == Opcode::atomic_;
     if (op.code == Opcode::for_ || op.code == Opcode::while_) {
       has_inner_loop = true;

@@ -29,6 +29,7 @@ class Divergence {
   bool has_divergent_loop() const { return !divergent_.empty(); }
   bool has_varying_if = false;
   bool has_inner_loop = false;
+  bool has_alloc = false;
   bool has_check = false;
   bool has_gather = false;
   bool check_after_store = false;

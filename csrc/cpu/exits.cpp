@@ -1,5 +1,6 @@
 // Checks and polls: the cold code that leaves a region early.
 #include "cpu/function.h"
+#include "cpu/vector_loop.h"
 #include "support/check.h"
 
 // Bits of a float go to a general register by vpextrq, never by vmovq: where asmjit has spilled the source it would
@@ -82,11 +83,12 @@ void Function::word_of(const ir::Value* v, x86::Reg r, x86::Gp to) {
 }
 
 void Function::emit_poll(const ir::Op& op) {
+  if (&op == left_out_) return;
   if (!flag_.isValid()) {
     flag_ = cc_.newGpq("flag");
     hoist(0, [&] { cc_.mov(flag_, x86::qword_ptr(context_, offsetof(Context, flag))); });
   }
-  const bool has_state = !in_outlined() && !vector_;
+  const bool has_state = !in_outlined() && (!vector_ || vector_->knows(op.operands));
   std::vector<ir::Value*> results;
   std::vector<x86::Reg> state;
   for (ir::Value* v : op.operands) {

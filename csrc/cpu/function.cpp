@@ -8,7 +8,12 @@ using ir::DType;
 using ir::Opcode;
 
 Function::Function(Module& m)
-    : m_(m), cc_(m.cc), regs_(m.graph.value_count()), depths_(m.graph.value_count()), targets_(m.graph.value_count()) {
+    : m_(m),
+      cc_(m.cc),
+      regs_(m.graph.value_count()),
+      depths_(m.graph.value_count()),
+      homes_(m.graph.value_count()),
+      targets_(m.graph.value_count()) {
   levels_.reserve(64);
 }
 
@@ -217,6 +222,15 @@ bool Function::may_fuse(const ir::Op& op) const {
   return false;
 }
 
+namespace {
+
+/// A conjunction or disjunction of conditions. In a check, which hardly ever fails, jumps say it in fewer instructions.
+bool joins(const ir::Op& op) {
+  return (op.code == Opcode::and_ || op.code == Opcode::or_) && op.result()->type.dtype == DType::bool_;
+}
+
+}  // namespace
+
 bool Function::deferred(const ir::Op& op) const {
   const ir::Value* v = op.result();
   if (!v || m_.uses[v->id] != 1) return false;
@@ -235,9 +249,13 @@ bool Function::deferred(const ir::Op& op) const {
     case Opcode::ovf_add_:
     case Opcode::ovf_sub_:
     case Opcode::ovf_mul_:
-      if (user.code == Opcode::not_) return deferred(user);
+      if (user.code == Opcode::not_ || joins(user)) return deferred(user);
       return (user.code == Opcode::if_ || user.code == Opcode::check_ || user.code == Opcode::select_) &&
              user.operands[0] == v;
+    case Opcode::and_:
+    case Opcode::or_:
+      if (!joins(op)) return false;
+      return joins(user) ? deferred(user) : user.code == Opcode::check_ && user.operands[0] == v;
     case Opcode::mul_:
       return ir::is_real(v->type.dtype) && (user.code == Opcode::add_ || user.code == Opcode::sub_) && may_fuse(op);
     default:
@@ -246,12 +264,15 @@ bool Function::deferred(const ir::Op& op) const {
 }
 
 void Function::emit_block(const ir::Block& block, const std::function<void(const ir::Op&)>& terminator) {
+  const size_t outside = levels_.size();
   for (const ir::Op* op = block.first; op; op = op->next) {
-    if (ir::is_terminator(op->code)) {
-      terminator(*op);
-      return;
+    if (!ir::is_terminator(op->code)) {
+      emit(*op);
+      continue;
     }
-    emit(*op);
+    terminator(*op);
+    while (levels_.size() > outside) pop_level();  // of allocs
+    return;
   }
 }
 
@@ -272,6 +293,9 @@ void Function::emit(const ir::Op& op) {
     }
     case Opcode::atomic_:
       atomic_update(op, op.operands[0]->type.dtype, address(op), reg(op.operands[0]));
+      return;
+    case Opcode::alloc_:
+      if (!made_.contains(&op)) emit_alloc(op);
       return;
     case Opcode::check_:
       return emit_check(op);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "cpu/context.h"
@@ -19,6 +20,9 @@ namespace appy::cpu {
 
 class VectorLoop;
 
+/// Iterations of a short loop between two polls.
+constexpr int64_t kStrip = int64_t{1} << 14;
+
 /// A condition in the flags; `also` for unordered floats.
 struct Flags {
   enum class Parity : uint8_t { ignored, and_ordered, or_unordered };
@@ -26,9 +30,11 @@ struct Flags {
   Parity parity = Parity::ignored;
 };
 
-/// A loop being emitted (level 0: the function itself) and the code placed around it.
+/// A loop being emitted (level 0: the function itself; no loop: what follows an alloc in its block) and the code placed
+/// in front of it.
 struct Level {
   const ir::Op* loop = nullptr;
+  const ir::Block* block = nullptr;       // of an alloc
   asmjit::BaseNode* preheader = nullptr;  // code computed once per entry goes after this node
   x86::Gp iv;
   bool step_known = false;
@@ -127,6 +133,11 @@ class Function {
 
   // Memory.
   x86::Mem view_word(const ir::Value* view, int word);
+  /// The depth from which on the view exists: what is hoisted of it goes no further out.
+  size_t home(const ir::Value* view) const { return static_cast<size_t>(homes_[view->id]); }
+  void emit_alloc(const ir::Op&);
+  /// In an outlined loop: the arrays of its iterations whose extents do not vary are made once a chunk.
+  void emit_allocs_of_chunk(const ir::Op& loop);
   x86::Gp stride_reg(const ir::Value* view, const Stride&);
   /// The address for the current values of the terms.
   x86::Mem address(const Form&);
@@ -135,6 +146,8 @@ class Function {
   // Checks.
   void emit_check(const ir::Op&);
   void emit_poll(const ir::Op&);
+  /// Until the next call emit_poll leaves this one out.
+  void leave_out(const ir::Op* poll) { left_out_ = poll; }
   /// Writes the failure except its info and iteration.
   void record_failure(const ir::Op& check, bool has_state);
   void store_info(int index, x86::Gp value);
@@ -152,17 +165,22 @@ class Function {
     int64_t step = 1;
     x86::Gp step_reg;
     int64_t known_trips = -1;
+    bool some = false;  // more than no trip, as the code before has found out
   };
   /// to = count * step;  to += step
   void times_step(x86::Gp to, x86::Gp count, const Bounds&);
   void add_step(x86::Gp to, const Bounds&);
   /// Trip count and end of the iteration variable (lower + trips * step).
   Bounds bounds(const ir::Op& loop);
+  Bounds bounds_here(const ir::Op& loop);
   void emit_for(const ir::Op&);
   /// The loop over these bounds, carried values already in registers; trips may be 0.
   void sequential_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
   void simd_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
   void parallel_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
+  /// The poll of a loop without inner loops, if one for kStrip iterations is enough and can be had: what the poll
+  /// stores is known at an iteration's start.
+  const ir::Op* strip_poll(const ir::Op& loop) const;
   void emit_while(const ir::Op&);
   void emit_if(const ir::Op&);
   void push_level(const ir::Op& loop);
@@ -226,9 +244,14 @@ class Function {
   const ir::Op* root_ = nullptr;  // the outlined loop
   bool alone_ = true;             // atomics need not be indivisible
   x86::Gp context_, args_, results_, flag_;
+  const ir::Op* left_out_ = nullptr;
   std::vector<x86::Reg> regs_;
   std::vector<int> depths_;
-  std::vector<x86::Reg> targets_;  // registers chosen ahead for values that become a carried value
+  std::vector<int> homes_;                       // by the view's id
+  std::unordered_map<uint32_t, int> own_words_;  // in an outlined loop: words of the arrays made there, in own_
+  x86::Mem own_;
+  std::unordered_set<const ir::Op*> made_;  // allocs whose code stands in front of their place
+  std::vector<x86::Reg> targets_;           // registers chosen ahead for values that become a carried value
   std::vector<Level> levels_;
   std::vector<Frame> frames_;
   std::vector<std::pair<asmjit::Label, std::function<void()>>> cold_;

@@ -12,18 +12,22 @@ Module::Module(const ir::Graph& graph, Isa isa, x86::Compiler& cc)
       user(graph.value_count()),
       param_word(graph.value_count(), -1) {
   int word = 0;
-  for (const ir::Value* param : graph.body->args) {
-    param_word[param->id] = word;
-    word += param->type.is_view() ? 1 + 2 * param->type.rank : 1;
-  }
+  auto place = [&](const ir::Value* v) {
+    param_word[v->id] = word;
+    word += v->type.is_view() ? 1 + 2 * v->type.rank : 1;
+  };
+  for (const ir::Value* param : graph.body->args) place(param);
+  words.params = static_cast<size_t>(word);
   int ordinal = 0;
   ir::walk(*graph.body, [&](ir::Op& op) {
+    if (op.code == ir::Opcode::alloc_) place(op.result());
     if (op.code == ir::Opcode::check_) checks_.emplace_back(&op, ordinal++);
     for (const ir::Value* operand : op.operands) {
       ++uses[operand->id];
       user[operand->id] = &op;
     }
   });
+  words.all = static_cast<size_t>(word);
   std::sort(checks_.begin(), checks_.end());
 }
 

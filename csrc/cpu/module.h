@@ -21,6 +21,12 @@ struct Outlined {
   std::vector<const ir::Value*> captured;  // closure words, after args, lower, step and the partials' address
 };
 
+/// How many words the parameters take, and those with the arrays that the region makes.
+struct ArgumentWords {
+  size_t params = 0;
+  size_t all = 0;
+};
+
 struct Module {
   Module(const ir::Graph& graph, Isa isa, x86::Compiler& cc);
 
@@ -29,8 +35,9 @@ struct Module {
   x86::Compiler& cc;
   std::vector<uint32_t> uses;       // number of operand slots, by value id
   std::vector<const ir::Op*> user;  // one user, by value id
-  std::vector<int> param_word;      // first argument word of a parameter, by value id; -1 for others
-  std::vector<Outlined> outlined;   // still to be emitted
+  std::vector<int> param_word;      // first argument word of a parameter or alloc, by value id; -1 for others
+  ArgumentWords words;
+  std::vector<Outlined> outlined;  // still to be emitted
   std::vector<std::string> summary;
 
   bool avx512() const { return isa == Isa::avx512; }

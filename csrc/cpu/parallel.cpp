@@ -31,6 +31,9 @@ int64_t cost_of(const ir::Block& block, int64_t lanes) {
     switch (op->code) {
       case Opcode::const_:
         break;
+      case Opcode::alloc_:
+        cost += 16 * 20;
+        break;
       case Opcode::for_:
       case Opcode::while_: {
         int64_t trips = 32;
@@ -77,7 +80,7 @@ std::vector<AtomicTarget> atomic_targets(const Module& m, const ir::Op& loop) {
   std::vector<AtomicTarget> found;
   bool all = !m.graph.may_alias;
   ir::walk(*loop.blocks[0], [&](ir::Op& op) {
-    if (op.code != Opcode::atomic_) return;
+    if (op.code != Opcode::atomic_ || !ir::defined_outside(*op.view(), *loop.blocks[0])) return;
     const ir::Type t = op.view()->type;
     const auto word = static_cast<uint32_t>(m.param_word[op.view()->id]);
     all &= (t.rank == 1 || t.rank == 2) && can_privatise(t.dtype, op.combiner);
@@ -100,12 +103,6 @@ bool has_atomics(const ir::Op& loop) {
   bool found = false;
   ir::walk(*loop.blocks[0], [&](ir::Op& op) { found |= op.code == Opcode::atomic_; });
   return found;
-}
-
-int64_t words_of(const ir::Graph& graph) {
-  int64_t words = 0;
-  for (const ir::Value* param : graph.body->args) words += param->type.is_view() ? 1 + 2 * param->type.rank : 1;
-  return words;
 }
 
 }  // namespace
@@ -192,7 +189,7 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
       {offsetof(ParallelLoop, align), l.simd ? 64 : 1},
       {offsetof(ParallelLoop, row_words), row},
       {offsetof(ParallelLoop, closure_words), static_cast<int64_t>(words)},
-      {offsetof(ParallelLoop, arg_words), words_of(m_.graph)},
+      {offsetof(ParallelLoop, arg_words), static_cast<int64_t>(m_.words.all)},
       {offsetof(ParallelLoop, targets), static_cast<int64_t>(targets.size())}};
   for (size_t i = 0; i < targets.size(); ++i) {
     fields.emplace_back(offsetof(ParallelLoop, target) + i * sizeof(AtomicTarget), std::bit_cast<int64_t>(targets[i]));
@@ -291,6 +288,7 @@ void Function::emit_outlined(const Outlined& outlined) {
   cc_.add(b.end, word(kLower));
   cc_.mov(b.trips, last);
   cc_.sub(b.trips, first);
+  emit_allocs_of_chunk(loop);
   if (loop.loop->simd && VectorLoop::supports(*this, loop)) {
     simd_loop(loop, b, carried);
   } else {

@@ -306,12 +306,21 @@ void Function::emit_int(const ir::Op& op, x86::Gp to) {
       }
       return int_divide(op.code, t, to, gp(operand(0)), gp(operand(1)));
     case Opcode::wrap_: {
-      x86::Gp i = gp(operand(0)), r = cc_.newGpq();
-      cc_.mov(r, i);
-      cc_.add(r, gp(operand(1)));
-      cc_.test(i, i);
-      cc_.cmovns(r, i);
-      cc_.mov(to, r);
+      // Few indices are negative: a jump that is not taken costs less than choosing every time.
+      x86::Gp i = gp(operand(0)), n = gp(operand(1));
+      if (to.id() == n.id()) {
+        n = cc_.newGpq();
+        cc_.mov(n, to);
+      }
+      asmjit::Label back = cc_.newLabel();
+      asmjit::Label negative = cold([this, to, n, back] {
+        cc_.add(to, n);
+        cc_.jmp(back);
+      });
+      move(to, i);
+      cc_.test(to, to);
+      cc_.js(negative);
+      cc_.bind(back);
       return;
     }
     case Opcode::dim_:
@@ -503,6 +512,15 @@ void Function::jump_if(const ir::Value* condition, bool when, asmjit::Label to) 
     switch (op.code) {
       case Opcode::not_:
         return jump_if(op.operands[0], !when, to);
+      case Opcode::and_:
+      case Opcode::or_: {
+        asmjit::Label skip = cc_.newLabel();
+        const bool decides = op.code == Opcode::or_;  // what one operand alone settles
+        jump_if(op.operands[0], decides, when == decides ? to : skip);
+        jump_if(op.operands[1], when, to);
+        cc_.bind(skip);
+        return;
+      }
       case Opcode::ovf_add_:
       case Opcode::ovf_sub_:
       case Opcode::ovf_mul_:

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpu/context.h"
+#include "cpu/memory.h"
 #include "cpu/privatise.h"
 #include "runtime/poll.h"
 #include "runtime/pool.h"
@@ -35,9 +36,10 @@ struct Team : runtime::Job {
   volatile int stop = 0;       // what workers poll
   ir::Word* copies = nullptr;  // of the atomics' targets, private_size words a worker; null: none
   size_t private_size = 0;
-  std::mutex mutex;  // guards the targets of private copies and the two below
+  std::mutex mutex;  // guards the targets of private copies and the three below
   runtime::Failure failure;
   Status status = Status::done;
+  bool no_memory = false;
 
   void run_chunk(Context& context, BodyEntry body, Closure* closure, int64_t chunk) {
     if (chunk > first_failed.load(std::memory_order_relaxed) || interrupted.load(std::memory_order_relaxed)) return;
@@ -48,6 +50,7 @@ struct Team : runtime::Job {
     std::lock_guard lock(mutex);
     if (result == Status::interrupted) {
       interrupted = true;
+      no_memory |= context.no_memory;
     } else if (chunk < first_failed.load(std::memory_order_relaxed)) {
       first_failed = chunk;
       failure = context.failure;
@@ -82,6 +85,8 @@ struct Team : runtime::Job {
     Context context;
     context.flag = worker == 0 ? team.caller->flag : &team.stop;
     context.team = &team;
+    Memory memory(worker == 0 ? kMostKept : kMostKeptByWorker);
+    context.memory = &memory;
     team.work(context, worker);
   }
 
@@ -152,12 +157,14 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
     Context own;
     own.flag = context->flag;
     own.team = &team;
+    own.memory = context->memory;
     for (int64_t chunk = 0; chunk < team.chunks; ++chunk) {
       team.run_chunk(own, loop->alone, loop->closure, chunk);
     }
   }
   kept_rows = std::move(rows);  // the caller reads them next
   if (team.copies) kept_copies = std::move(copies);
+  context->no_memory |= team.no_memory;
   if (team.interrupted) return static_cast<int64_t>(Status::interrupted);
   if (team.status != Status::done) context->failure = team.failure;
   return static_cast<int64_t>(team.status);

@@ -99,8 +99,17 @@ bool VectorLoop::fused(const ir::Op& op) {
     if (!memory.empty()) std::swap(x, y);
   }
   Regs a = get(x), b = memory.empty() ? get(y) : a, c = get(z);
-  const bool in_place = target == targets_.end() && dies(z, op);
-  Regs to = target != targets_.end() ? target->second : in_place ? c : fresh(v->type.dtype);
+  // In place of an operand that nobody reads any more, the addend or, as in a polynomial, a factor.
+  Regs to;
+  if (target != targets_.end()) {
+    to = target->second;
+  } else if (dies(z, op)) {
+    to = c;
+  } else if (memory.empty() && (dies(x, op) || dies(y, op))) {
+    to = dies(x, op) ? a : b;
+  } else {
+    to = fresh(v->type.dtype);
+  }
   auto form = [&](InstId plus, InstId minus, InstId negated, InstId negated_minus) {
     return negate_product ? (negate_addend ? negated_minus : negated) : negate_addend ? minus : plus;
   };
@@ -139,6 +148,10 @@ bool VectorLoop::dies(const ir::Value* v, const ir::Op& user) const {
     case Opcode::mul_:
     case Opcode::div_:
     case Opcode::fma_:
+    case Opcode::neg_:
+    case Opcode::abs_:
+    case Opcode::sqrt_:
+    case Opcode::select_:
     case Opcode::load_:
       return !targets_.contains(v->id);
     default:

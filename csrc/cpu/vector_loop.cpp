@@ -1,6 +1,7 @@
 #include "cpu/vector_loop.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "cpu/math_calls.h"
 #include "cpu/reductions.h"
@@ -14,6 +15,12 @@ using ir::Combiner;
 using ir::DType;
 using ir::Opcode;
 
+namespace {
+
+constexpr int kWorthAligning = 8;  // groups of lanes
+
+}  // namespace
+
 bool VectorLoop::supports(Function& f, const ir::Op& loop) {
   if (!can_reorder(loop)) return false;
   for (size_t i = 0; i < loop.results.size(); ++i) {
@@ -24,7 +31,7 @@ bool VectorLoop::supports(Function& f, const ir::Op& loop) {
     }
   }
   const Divergence d(loop);
-  return !d.own_break && !d.unsupported_loop;
+  return !d.own_break && !d.unsupported_loop && !d.has_alloc;
 }
 
 VectorLoop::VectorLoop(Function& f, const ir::Op& loop)
@@ -44,7 +51,8 @@ void VectorLoop::choose_shape() {
   main_unroll_ = 1;
   if (!masked_only_ && !d_.has_varying_if && !d_.has_inner_loop) {
     // Long chains of dependent operations (expanded elementary functions) fill the processor's window: interleave two.
-    main_unroll_ = d_.ops <= 8 ? 4 : 2;
+    // Short sums are bound by the sum's latency: four. Without a sum iterations overlap by themselves.
+    main_unroll_ = d_.ops <= 8 && !loop_.results.empty() ? 4 : 2;
   } else if (!masked_only_ && !d_.has_varying_if && d_.ops <= 8) {
     main_unroll_ = 4;
   }
@@ -96,7 +104,7 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
   f_.vector_ = this;
   asmjit::Label done = cc_.newLabel(), reduced = cc_.newLabel();
   replay_ = cc_.newLabel();
-  if (bounds.known_trips <= 0) {
+  if (bounds.known_trips <= 0 && !bounds.some) {
     cc_.test(bounds.trips, bounds.trips);
     cc_.jz(done);
   }
@@ -111,9 +119,25 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
     cc_.xor_(failed_.r32(), failed_.r32());
   }
   setup_accumulators(carried);
+  asmjit::Label aligned = cc_.newLabel();
+  if (store_to_align(bounds)) {
+    rest_ = cc_.newGpq("rest");
+    cc_.xor_(rest_.r32(), rest_.r32());
+  }
+  cc_.bind(aligned);
   if (!masked_only_) main_loop(bounds, reduced);
   cc_.bind(replay_);
   masked_loop(bounds);
+  if (rest_.isValid()) {
+    cc_.test(rest_, rest_);
+    cc_.jz(reduced);
+    cc_.mov(iv_, bounds.trips);
+    cc_.sub(iv_, rest_);
+    cc_.add(iv_, bounds.lower);
+    cc_.mov(left_, rest_);
+    cc_.xor_(rest_.r32(), rest_.r32());
+    cc_.jmp(aligned);
+  }
   cc_.bind(reduced);
   reduce(carried);
   cc_.bind(done);
@@ -196,6 +220,49 @@ void VectorLoop::iteration(bool masked) {
   loops_.pop_back();
 }
 
+const ir::Op* VectorLoop::store_to_align(const Function::Bounds& bounds) const {
+  const bool simple = !masked_only_ && !d_.has_inner_loop && !d_.has_check && accumulators_.empty();
+  // Where there is much to compute, a store that crosses a cache line is no matter.
+  if (!simple || d_.ops > 24 || !bounds.step_known || bounds.step != 1) return nullptr;
+  if (bounds.known_trips >= 0 && bounds.known_trips < kWorthAligning * lanes_) return nullptr;
+  for (const ir::Op* op = loop_.blocks[0]->first; op; op = op->next) {
+    if (op->code != Opcode::store_ || bytes(op->operands[0]->type.dtype) != f_.module().vector_bytes()) continue;
+    if (op->operands[0]->type.dtype == DType::bool_) continue;
+    bool linear = false, other = false;
+    const Form form = address_form(*op);
+    for (const auto& [term, stride] : form.terms) {
+      const bool unit = stride.constant() && stride.known == ir::size_of(form.view->type.dtype);
+      (term == d_.linear() && unit ? linear : other) |= varying(term);
+    }
+    if (linear && !other) return op;
+  }
+  return nullptr;
+}
+
+void VectorLoop::align(const ir::Op& store) {
+  const int size = ir::size_of(store.operands[0]->type.dtype);
+  asmjit::Label done = cc_.newLabel();
+  x86::Gp before = cc_.newGpq();
+  cc_.cmp(left_, kWorthAligning * lanes_);
+  cc_.jb(done);
+  x86::Mem at = place(store).base;
+  at.setSize(0);
+  cc_.lea(before, at);
+  cc_.neg(before);
+  cc_.and_(before, f_.module().vector_bytes() - 1);
+  cc_.jz(done);
+  if (size > 1) {
+    cc_.test(before, size - 1);
+    cc_.jnz(done);
+    cc_.shr(before, std::countr_zero(static_cast<unsigned>(size)));
+  }
+  cc_.mov(rest_, left_);
+  cc_.sub(rest_, before);
+  cc_.mov(left_, before);
+  cc_.jmp(replay_);
+  cc_.bind(done);
+}
+
 void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced) {
   begin_pass(main_unroll_, false);
   const int group = lanes_ * unroll_;
@@ -207,12 +274,38 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
     for (size_t u = 1; u < accumulators_[k].size(); ++u) f_.move(accumulators_[k][u], accumulators_[k][0]);
   }
   enter_level(bounds);
+  if (rest_.isValid()) align(*store_to_align(bounds));
+  const ir::Op* poll = f_.strip_poll(loop_);
+  asmjit::Label strip = cc_.newLabel();
+  x86::Gp until;
+  if (poll) {
+    until = cc_.newGpq("until");
+    x86::Gp least = cc_.newGpq();
+    cc_.bind(strip);
+    cc_.mov(least.r32(), group);
+    cc_.lea(until, x86::ptr(left_, static_cast<int32_t>(-kStrip)));
+    cc_.cmp(until, least);
+    cc_.cmovl(until, least);
+    f_.leave_out(poll);
+  }
   cc_.bind(head);
   iteration(false);
   leave_level();
   cc_.sub(left_, group);
-  cc_.cmp(left_, group);
-  cc_.jae(head);
+  if (poll) {
+    f_.leave_out(nullptr);
+    cc_.cmp(left_, until);
+    cc_.jae(head);
+    asmjit::Label over = cc_.newLabel();
+    cc_.cmp(left_, group);
+    cc_.jb(over);
+    f_.emit_poll(*poll);
+    cc_.jmp(strip);
+    cc_.bind(over);
+  } else {
+    cc_.cmp(left_, group);
+    cc_.jae(head);
+  }
   f_.pop_level();
   merge_accumulators();
   cc_.test(left_, left_);
@@ -223,6 +316,8 @@ void VectorLoop::masked_loop(const Function::Bounds& bounds) {
   begin_pass(1, true);
   asmjit::Label head = cc_.newLabel();
   enter_level(bounds);
+  // After the main loop there is next to nothing left to do.
+  if (!masked_only_) f_.leave_out(f_.strip_poll(loop_));
   cc_.bind(head);
   exec_.all = false;
   exec_.r = {mask_below(left_, lane_numbers(), !masked_only_ && !d_.has_check)};
@@ -232,6 +327,7 @@ void VectorLoop::masked_loop(const Function::Bounds& bounds) {
     cc_.jnz(f_.cold([this] { f_.leave(runtime::Status::failed); }));
   }
   leave_level();
+  f_.leave_out(nullptr);
   cc_.sub(left_, lanes_);
   cc_.jg(head);
   f_.pop_level();
@@ -389,6 +485,11 @@ void VectorLoop::reduce_followers(std::span<const x86::Reg> carried) {
   cc_.jb(again);
 }
 
+bool VectorLoop::knows(std::span<ir::Value* const> values) const {
+  return std::all_of(values.begin(), values.end(),
+                     [&](const ir::Value* v) { return ir::defined_outside(*v, *loop_.blocks[0]); });
+}
+
 int VectorLoop::scalar_below() const {
   if (d_.has_inner_loop || d_.has_check || d_.ops > 16 || f_.depth() == 0) return 0;
   return d_.has_gather ? 16 : lanes_;
@@ -410,7 +511,9 @@ void Function::simd_loop(const ir::Op& op, const Bounds& bounds, std::span<const
   sequential_loop(op, bounds, carried);
   cc_.jmp(done);
   cc_.bind(many);
-  vector.emit(bounds, carried);
+  Bounds enough = bounds;
+  enough.some = true;
+  vector.emit(enough, carried);
   cc_.bind(done);
 }
 

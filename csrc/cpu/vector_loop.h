@@ -30,6 +30,8 @@ class VectorLoop {
   void emit(const Function::Bounds&, std::span<const x86::Reg> carried);
   /// With fewer iterations than this scalar code is faster; 0: never.
   int scalar_below() const;
+  /// Do all of these have one value, known before the loop?
+  bool knows(std::span<ir::Value* const>) const;
 
  private:
   /// A divergent loop with more results than this branches around their capture where no lane leaves.
@@ -60,6 +62,10 @@ class VectorLoop {
   void enter_level(const Function::Bounds&);
   void leave_level();
   void main_loop(const Function::Bounds&, asmjit::Label reduced);
+  /// A store of whole vectors that is worth aligning, or null.
+  const ir::Op* store_to_align(const Function::Bounds&) const;
+  /// Lets the masked loop do the iterations before the first at which the store is aligned.
+  void align(const ir::Op& store);
   void masked_loop(const Function::Bounds&);
   void iteration(bool masked);
   /// Does the carried value take part in a leader's group?
@@ -75,10 +81,17 @@ class VectorLoop {
   bool block(const ir::Block&, const std::function<void(const ir::Op&)>& yield);
   void op(const ir::Op&);
   bool varying_if(const ir::Op&);
-  /// A conditional of a divergent loop's body in which lanes do nothing but leave the loop; false: it is not one.
-  bool exit_test(const ir::Op&);
   bool uniform_if(const ir::Op&);
   void inner_loop(const ir::Op&);
+  /// Is it worth (or, for what must not run without lanes, necessary) to jump around an arm whose mask is empty?
+  bool worth_a_branch(const ir::Block& arm) const;
+  std::vector<Regs> inits(const ir::Op&, size_t first, const ir::Block& body, size_t first_arg);
+  static bool contains_check(const ir::Op&);
+  void skip_if_empty(const ir::Op&);
+
+  // Exits (vector_exits.cpp).
+  /// A conditional of a divergent loop's body in which lanes do nothing but leave the loop; false: it is not one.
+  bool exit_test(const ir::Op&);
   void leave_iteration(const ir::Op& terminator);
   void end_iteration(const ir::Op& yield, Loop&);
   /// The results that are read after the loop, as a `break` gives them; empty for the others.
@@ -86,11 +99,6 @@ class VectorLoop {
   void capture(Loop&, const Regs& lanes, std::span<const Regs> values);
   void kill(const Regs& lanes, bool from_loop);
   void check(const ir::Op&);
-  /// Is it worth (or, for what must not run without lanes, necessary) to jump around an arm whose mask is empty?
-  bool worth_a_branch(const ir::Block& arm) const;
-  std::vector<Regs> inits(const ir::Op&, size_t first, const ir::Block& body, size_t first_arg);
-  static bool contains_check(const ir::Op&);
-  void skip_if_empty(const ir::Op&);
 
   // Values (vector_values.cpp).
   bool varying(const ir::Value* v) const { return d_.varying(v); }
@@ -246,6 +254,7 @@ class VectorLoop {
   std::vector<Loop> loops_;
   std::vector<Regs> accumulators_;
   x86::Gp iv_, left_, lane_step_;
+  x86::Gp rest_;  // iterations after those that align a store
   int64_t step_ = 1;
   x86::Gp failed_;
   asmjit::Label replay_;

@@ -1,4 +1,6 @@
 // Elementwise arithmetic and comparisons on vector registers.
+#include <bit>
+
 #include "cpu/math_calls.h"
 #include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
@@ -42,6 +44,10 @@ void VectorLoop::pure(const ir::Op& op) {
   switch (op.code) {
     case Opcode::select_: {
       Regs c = get(op.operands[0]), a = get(op.operands[1]), b = get(op.operands[2]);
+      if (avx512_ && t != DType::bool_ && target == targets_.end() && dies(op.operands[2], op)) {
+        for (size_t u = 0; u < n; ++u) blend_into(t, b[u], c[u], a[u]);
+        return set(v, b);
+      }
       for (size_t u = 0; u < n; ++u) r.push_back(blend(t, c[u], a[u], b[u]));
       return finish(r);
     }
@@ -69,6 +75,20 @@ void VectorLoop::pure(const ir::Op& op) {
       }
       Regs b = get(op.operands[1]);
       for (size_t u = 0; u < n; ++u) r.push_back(shift(op.code, t, a[u], b[u], {}));
+      return finish(r);
+    }
+    case Opcode::mul_: {
+      // A product of 64-bit integers takes long; two shifts and a sum do not.
+      if (t != DType::i64_ && t != DType::u64_) break;
+      const size_t factor = f_.is_const(op.operands[0]) ? 0 : 1;
+      if (!f_.is_const(op.operands[factor])) break;
+      const uint64_t c = static_cast<uint64_t>(f_.const_int(op.operands[factor]));
+      if (std::popcount(c) != 2) break;
+      Regs a = get(op.operands[1 - factor]);
+      for (size_t u = 0; u < n; ++u) {
+        x86::Reg low = std::countr_zero(c) ? shift_imm(Opcode::shl_, t, a[u], std::countr_zero(c), {}) : a[u];
+        r.push_back(int_op(Opcode::add_, t, low, shift_imm(Opcode::shl_, t, a[u], 63 - std::countl_zero(c), {}), {}));
+      }
       return finish(r);
     }
     case Opcode::floordiv_:

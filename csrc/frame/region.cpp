@@ -112,7 +112,7 @@ class RegionCall {
     if (region->layout != view.code->co_localsplusnames && !same_layout(region, view.code)) return Py_NewRef(Py_False);
     try {
       if (!region->cache && !attach(region, view.code)) return nullptr;
-      runtime::Scope scope{view.code, view.localsplus, view.globals, view.builtins};
+      runtime::Scope scope{view.code, view.localsplus, view.globals, view.builtins, view.names};
       if (lower_next) return lower(region, scope);
       PyObject* returned = nullptr;
       Outcome outcome = region->cache->enter(scope, &returned);

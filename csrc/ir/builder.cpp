@@ -92,6 +92,20 @@ Value* Builder::dim(Value* view, int d) {
   return add_result(*insert(made), scalar(DType::i64_));
 }
 
+Value* Builder::alloc(Type view, std::span<Value* const> extents) {
+  if (!view.is_view() || view.layout != Layout::c) fail(Opcode::alloc_, "its type is a view with layout c");
+  if (extents.size() != static_cast<size_t>(view.rank)) {
+    fail(Opcode::alloc_, "expected " + std::to_string(view.rank) + " extents, got " + std::to_string(extents.size()));
+  }
+  for (const Value* extent : extents) {
+    if (extent->type != scalar(DType::i64_)) fail(Opcode::alloc_, "an extent must be i64");
+  }
+  Op* made = graph_.new_op(Opcode::alloc_, loc_);
+  graph_.number(*made);
+  append(made->operands, extents);
+  return add_result(*insert(made), view);
+}
+
 Value* Builder::load(Value* view, std::span<Value* const> index) {
   auto access = plain_access(Opcode::load_, *view, index);
   Op* made = graph_.new_op(Opcode::load_, loc_);

@@ -32,6 +32,8 @@ class Builder {
   Value* bitcast(Value*, DType);
   Value* select(Value* cond, Value* a, Value* b) { return op(Opcode::select_, {cond, a, b}); }
   Value* dim(Value* view, int d);
+  /// A new array of this type (layout c), one extent a dimension.
+  Value* alloc(Type view, std::span<Value* const> extents);
 
   /// Subscripts given as plain i64 values: one term a dimension with coefficient 1.
   Value* load(Value* view, std::span<Value* const> index);

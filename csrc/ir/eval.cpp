@@ -1,6 +1,7 @@
 #include "ir/eval.h"
 
 #include <cstring>
+#include <map>
 #include <stdexcept>
 #include <unordered_map>
 
@@ -51,11 +52,25 @@ class Evaluator {
 
   EvalResult run() {
     if (block(*graph_.body) != Exit::stopped) result_.results = leaving_;
+    for (auto& [slot, made] : buffers_) {
+      if (!made.op->escapes) continue;
+      EvalArray array{slot, made.op->result()->type, {}, std::move(made.bytes)};
+      for (size_t d = 0; d < made.op->operands.size(); ++d) {
+        array.extents.push_back(static_cast<int64_t>(made.shape[d]));
+      }
+      result_.arrays.push_back(std::move(array));
+    }
     return std::move(result_);
   }
 
  private:
   enum class Exit : uint8_t { yielded, continued, broke, stopped };
+
+  struct Buffer {
+    const Op* op;
+    std::vector<char> bytes;
+    std::vector<Word> shape;  // extents, strides
+  };
 
   int64_t i64(const Value* v) const { return static_cast<int64_t>(words_[v->id]); }
 
@@ -103,6 +118,8 @@ class Evaluator {
       case Opcode::dim_:
         words_[op.result()->id] = views_[op.operands[0]->id].extents[op.dim];
         return Exit::yielded;
+      case Opcode::alloc_:
+        return alloc(op);
       case Opcode::load_:
         words_[op.result()->id] = load(op, element(op));
         return Exit::yielded;
@@ -129,6 +146,29 @@ class Evaluator {
     }
     words_[op.result()->id] =
         evaluate_op(op.code, op.result()->type.dtype, op.operands[0]->type.dtype, words(op.operands));
+    return Exit::yielded;
+  }
+
+  /// A buffer of its own for each execution, full of what nobody should read.
+  Exit alloc(const Op& op) {
+    constexpr int64_t kMost = int64_t{1} << 30;
+    const size_t rank = op.operands.size();
+    std::vector<Word> shape = words(op.operands);
+    shape.resize(2 * rank);
+    int64_t bytes = size_of(op.result()->type.dtype);
+    bool empty = false;
+    for (size_t d = rank; d-- > 0;) {
+      const auto extent = static_cast<int64_t>(shape[d]);
+      if (extent < 0) fail(op, "a negative extent");
+      shape[rank + d] = static_cast<Word>(bytes);
+      empty |= extent == 0;
+      if (extent > 0 && bytes > kMost / extent) fail(op, "an array too large to be evaluated");
+      bytes *= extent > 0 ? extent : 1;
+    }
+    constexpr char kPoison = static_cast<char>(0xa5);
+    Buffer& made = buffers_[op.slot];  // nobody can see what its last execution made
+    made = {&op, std::vector<char>(empty ? 0 : static_cast<size_t>(bytes), kPoison), std::move(shape)};
+    views_[op.result()->id] = {made.bytes.data(), made.shape.data(), made.shape.data() + rank};
     return Exit::yielded;
   }
 
@@ -224,6 +264,7 @@ class Evaluator {
   uint64_t fuel_;
   std::vector<Word> words_;
   std::vector<View> views_;
+  std::map<int32_t, Buffer> buffers_;  // by slot
   std::vector<Word> leaving_;
   std::unordered_map<const Op*, int32_t> ordinals_;
   EvalResult result_;

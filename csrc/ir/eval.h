@@ -9,11 +9,20 @@
 
 namespace appy::ir {
 
+/// An array that the region made and that escapes from it.
+struct EvalArray {
+  int32_t slot = -1;
+  Type type;
+  std::vector<int64_t> extents;
+  std::vector<char> bytes;  // C order
+};
+
 struct EvalResult {
   enum class Outcome : uint8_t { done, declined, failed, out_of_fuel } outcome = Outcome::done;
   std::vector<Word> results;  // on done, and on failed where the check has state
   int32_t check = -1;         // ordinal of the failed check in walk order
   std::vector<int64_t> info;
+  std::vector<EvalArray> arrays;  // whatever the outcome: those made so far
 };
 
 /// `args` as in runtime/kernel.h. `fuel` bounds the number of ops executed.

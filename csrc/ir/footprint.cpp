@@ -45,6 +45,7 @@ class Collector {
   }
 
   void access(const Op& op) {
+    if (index_[op.view()->id] < 0) return;  // the region's own array
     ArrayFootprint& array = found_[static_cast<size_t>(index_[op.view()->id])];
     const Effect effect = info(op.code).effect;
     FootprintAccess& made = array.accesses.emplace_back();
@@ -61,7 +62,31 @@ class Collector {
   std::vector<const Op*> loops_;
 };
 
+/// A store or atomic that `op` executes, but for those to arrays of the region's own.
+bool writes_to_parameter(const Op& op) {
+  const Effect effect = info(op.code).effect;
+  if (effect == Effect::store || effect == Effect::atomic) return !alloc_of(*op.view());
+  return std::any_of(op.blocks.begin(), op.blocks.end(), [](const Block* block) {
+    for (const Op* inner = block->first; inner; inner = inner->next) {
+      if (writes_to_parameter(*inner)) return true;
+    }
+    return false;
+  });
+}
+
 }  // namespace
+
+bool nothing_written_before(const Op& op) {
+  for (const Op* at = &op; at; at = at->parent->owner) {
+    for (const Op* before = at->prev; before; before = before->prev) {
+      if (writes_to_parameter(*before)) return false;
+    }
+    const Op* owner = at->parent->owner;
+    const bool loop = owner && (owner->code == Opcode::for_ || owner->code == Opcode::while_);
+    if (loop && writes_to_parameter(*owner)) return false;
+  }
+  return true;
+}
 
 std::vector<ArrayFootprint> footprint(const Graph& graph) { return Collector(graph).take(); }
 

@@ -26,6 +26,9 @@ struct ArrayFootprint {
 
 /// One entry a view parameter, in parameter order.
 std::vector<ArrayFootprint> footprint(const Graph&);
+/// Nothing that the interpreter would find is written before `op` executes, in earlier iterations either: the region's
+/// own arrays do not count.
+bool nothing_written_before(const Op& op);
 std::string print(const Graph&, const std::vector<ArrayFootprint>&);
 
 }  // namespace appy::ir

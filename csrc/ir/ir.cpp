@@ -121,6 +121,8 @@ Block* Graph::new_block(Op* owner) {
   return &block;
 }
 
+void Graph::number(Op& alloc) { alloc.slot = slots_++; }
+
 LocId Graph::add_loc(Loc loc) {
   for (size_t i = locs.size(); i-- > 0;) {
     const Loc& known = locs[i];
@@ -197,6 +199,8 @@ class Cloner {
     }
     copy->imm = from.imm;
     copy->dim = from.dim;
+    copy->escapes = from.escapes;
+    copy->slot = from.slot;
     copy->combiner = from.combiner;
     if (from.access) copy->access = std::make_unique<Access>(*from.access);
     if (from.check) copy->check = std::make_unique<Check>(*from.check);
@@ -229,6 +233,7 @@ std::unique_ptr<Graph> clone(const Graph& graph) {
   copy->result_names = graph.result_names;
   copy->locs = graph.locs;
   copy->remarks = graph.remarks;
+  copy->reserve_slots(graph.slot_count());
   Cloner(graph, *copy).block(*graph.body, *copy->body);
   return copy;
 }

@@ -5,6 +5,7 @@
 // in the rest of its block and in blocks nested there. docs/ir.md describes every op and the text form.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -53,7 +54,7 @@ enum class Opcode : uint8_t {
 #undef X
 };
 
-enum class Effect : uint8_t { pure, load, store, atomic, guard, control };
+enum class Effect : uint8_t { pure, load, store, atomic, alloc, guard, control };
 enum class Rule : uint8_t { same, boolean, cond, given, index, real, none };
 
 struct OpInfo {
@@ -165,6 +166,8 @@ struct Op {
 
   Word imm = 0;                          // const
   int32_t dim = 0;                       // dim
+  bool escapes = false;                  // alloc: the array outlives the region, as a Python object
+  int32_t slot = -1;                     // alloc: its number in the region, unique; -1 while it has none
   Combiner combiner = Combiner::recur_;  // atomic
   std::unique_ptr<Access> access;        // load, store, atomic
   std::unique_ptr<Check> check;          // check
@@ -218,8 +221,15 @@ struct Graph {
   Block* new_block(Op* owner);
   uint32_t value_count() const { return static_cast<uint32_t>(values_.size()); }
   LocId add_loc(Loc);
+  /// Gives an alloc the region's next slot; slots are not used again.
+  void number(Op& alloc);
+  /// All slots are below it.
+  int32_t slot_count() const { return slots_; }
+  /// For readers of graphs that have numbers already.
+  void reserve_slots(int32_t count) { slots_ = std::max(slots_, count); }
 
  private:
+  int32_t slots_ = 0;
   std::deque<Value> values_;
   std::deque<Op> ops_;
   std::deque<Block> blocks_;
@@ -243,6 +253,11 @@ void walk(Block& block, F&& f) {
 /// Chains (a -> b -> c) are followed.
 void replace_uses(Graph&, const std::vector<Value*>& to);
 void replace_uses(Graph&, Value* from, Value* to);
+
+/// The alloc that made the array, or null for a parameter.
+inline const Op* alloc_of(const Value& view) { return view.op; }
+/// An array that only the region sees: stores to it are undone by leaving the region.
+inline bool is_temporary(const Value& view) { return view.op && !view.op->escapes; }
 
 /// True if the value is defined outside `block` and everything nested in it.
 bool defined_outside(const Value&, const Block& block);

@@ -278,6 +278,10 @@ std::string OpPrinter::line(const Op& op) const {
     case Opcode::dim_:
       text += word + " " + std::to_string(op.dim) + " " + names(op.operands);
       break;
+    case Opcode::alloc_:
+      text += word + (op.operands.empty() ? "" : " " + names(op.operands)) + " slot " + std::to_string(op.slot) +
+              (op.escapes ? " escapes" : "");
+      break;
     case Opcode::load_:
       text += word + " " + name(*op.operands[0]) + subscripts(op);
       break;

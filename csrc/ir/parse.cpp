@@ -214,6 +214,13 @@ class Parser {
         op.dim = static_cast<int32_t>(lex_.integer("a dimension", 0, 127));
         op.operands.push_back(use());
         break;
+      case Opcode::alloc_:
+        op.operands = uses();
+        lex_.expect("slot");
+        op.slot = static_cast<int32_t>(lex_.integer("a slot", 0, kIntMax - 1));
+        graph_->reserve_slots(op.slot + 1);
+        op.escapes = lex_.accept("escapes");
+        break;
       case Opcode::atomic_:
         op.combiner = combiner();
         [[fallthrough]];

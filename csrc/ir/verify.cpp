@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <set>
 
 #include "ir/op_printer.h"
 #include "ir/typing.h"
@@ -153,9 +154,11 @@ class Verifier {
     const bool structured = blocks != 0;
     const size_t results = info(op.code).rule == Rule::none ? 0 : 1;
     if (!structured && op.results.size() != results) return "expected " + std::to_string(results) + " results";
+    const bool alloc = op.code == Opcode::alloc_;
     for (const Value* r : op.results) {
-      if (r->type.is_view()) return "a result is never a view";
+      if (r->type.is_view() != alloc) return alloc ? "expected a view as result" : "only an alloc gives a view";
     }
+    if (op.escapes && !alloc) return "only an alloc escapes";
     return "";
   }
 
@@ -170,6 +173,8 @@ class Verifier {
       case Opcode::store_:
       case Opcode::atomic_:
         return access(op);
+      case Opcode::alloc_:
+        return alloc(op);
       case Opcode::check_:
         return check(op);
       case Opcode::poll_:
@@ -194,6 +199,19 @@ class Verifier {
       what = "no such dimension";
     }
     return what;
+  }
+
+  std::string alloc(const Op& op) {
+    const Type made = op.results[0]->type;
+    if (made.layout != Layout::c) return "the array's layout is c";
+    if (op.operands.size() != static_cast<size_t>(made.rank)) return "expected one extent a dimension";
+    for (const Value* extent : op.operands) {
+      if (extent->type != scalar(DType::i64_)) return "an extent must be i64";
+    }
+    if (op.escapes && op.parent->owner) return "an array that escapes is made in the region's own block";
+    if (op.slot < 0 || op.slot >= graph_.slot_count()) return "has no slot";
+    if (!slots_.insert(op.slot).second) return "another alloc has its slot";
+    return "";
   }
 
   static std::string access(const Op& op) {
@@ -343,6 +361,7 @@ class Verifier {
   std::vector<uint32_t> scope_;
   std::vector<const Op*> loops_;
   std::vector<Type> results_;
+  std::set<int32_t> slots_;
   std::string faults_;
 };
 

@@ -29,6 +29,7 @@ Opcode operation_of(Combiner combiner) {
 
 bool in_order(const Op& op) {
   for (const Op* loop = ir::enclosing_loop(*op.parent); loop; loop = ir::enclosing_loop(*loop->parent)) {
+    if (is_private(*op.view(), *loop)) return true;
     if (has_permission(*loop)) return false;
   }
   return true;

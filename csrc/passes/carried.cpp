@@ -43,11 +43,19 @@ class Carrier {
       if (exit->operands[k] != next) return false;
     }
     const bool variable = next == induction(loop_) && constant(*loop_.operands[2]) == 1;
-    if (!variable && !visible_before(*next, loop_)) return false;
+    const bool fixed = variable || is_fixed(*next);
+    if (!fixed && !settles(*next, *arg(k))) return false;
     const Uses uses(graph_);
-    if (uses.of(*loop_.results[k]).empty() || !uses.of(*arg(k)).empty()) return false;
+    if (uses.of(*loop_.results[k]).empty() || uses.of(*arg(k)).size() != (fixed ? 0 : 1)) return false;
     Builder b = builder(loop_.next);
-    leave(k, variable ? b.op(Opcode::sub_, {loop_.operands[1], b.i64(1)}) : next, b);
+    if (fixed) {
+      leave(k, variable ? b.op(Opcode::sub_, {loop_.operands[1], b.i64(1)}) : outside(*next, b), b);
+    } else {
+      std::vector<Value*> operands;
+      for (Value* v : next->op->operands) operands.push_back(v == arg(k) ? init(k) : outside(*v, b));
+      leave(k, b.op(next->op->code, operands), b);
+    }
+    forget(k);
     return true;
   }
 
@@ -83,6 +91,46 @@ class Carrier {
  private:
   Value* arg(size_t k) { return body_of(loop_).args[1 + k]; }
   Value* init(size_t k) { return loop_.operands[3 + k]; }
+
+  /// Nobody reads the carried value any more: its init is no use of what it was, for the loops around to see.
+  void forget(size_t k) {
+    Builder b = builder(&loop_);
+    loop_.operands[3 + k] = b.constant(arg(k)->type.dtype, 0);
+  }
+
+  /// The first iteration makes `next` of the carried value, and the others change nothing.
+  bool settles(const Value& next, const Value& arg) const {
+    if (!next.op) return false;
+    const Op& op = *next.op;
+    if (!(op.code == Opcode::select_ && op.operands[0] != &arg) && op.code != Opcode::or_ && op.code != Opcode::and_)
+      return false;
+    size_t own = 0;
+    for (const Value* v : op.operands) {
+      own += v == &arg;
+      if (v != &arg && !is_fixed(*v)) return false;
+    }
+    return own == 1;
+  }
+
+  /// The value can be computed after the loop.
+  bool is_fixed(const Value& v, int depth = 4) const {
+    if (visible_before(v, loop_)) return true;
+    if (!v.op || depth == 0 || !ir::is_pure(v.op->code)) return false;
+    const Opcode code = v.op->code;
+    if (code == Opcode::cast_ || code == Opcode::bitcast_ || code == Opcode::dim_) return false;
+    for (const Value* operand : v.op->operands) {
+      if (!is_fixed(*operand, depth - 1)) return false;
+    }
+    return true;
+  }
+
+  Value* outside(Value& v, Builder& b) {
+    if (visible_before(v, loop_)) return &v;
+    if (v.op->code == Opcode::const_) return b.constant(v.type.dtype, v.op->imm);
+    std::vector<Value*> operands;
+    for (Value* operand : v.op->operands) operands.push_back(outside(*operand, b));
+    return b.op(v.op->code, operands);
+  }
 
   Builder builder(Op* before) {
     Builder b(graph_);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ir/builder.h"
+#include "ir/footprint.h"
 #include "ir/ir.h"
 #include "passes/extremes.h"
 #include "passes/loops.h"
@@ -30,18 +31,6 @@ using ir::Opcode;
 using ir::Value;
 
 namespace {
-
-/// Nothing is written before `op` executes, in earlier iterations either.
-bool nothing_written_before(const Op& op) {
-  for (const Op* at = &op; at; at = at->parent->owner) {
-    for (const Op* before = at->prev; before; before = before->prev) {
-      if (writes(*before)) return false;
-    }
-    const Op* owner = at->parent->owner;
-    if (owner && is_loop(*owner) && writes(body_of(*owner))) return false;
-  }
-  return true;
-}
 
 /// Conditions, all of them needed, that imply a check's condition in every iteration.
 class Requirement {
@@ -188,7 +177,7 @@ class Checks {
       return;
     }
     if (ir::enclosing_loop(*check.parent) && hoist(check)) return;
-    if (!check.check->declines && nothing_written_before(check)) {
+    if (!check.check->declines && ir::nothing_written_before(check)) {
       check.check->declines = true;
       check.check->has_state = false;
       check.operands.resize(first_state(check));
@@ -198,7 +187,7 @@ class Checks {
 
   bool hoist(Op& check) {
     Op& outer = *ancestor_in(*graph_.body, check);
-    if (!nothing_written_before(outer)) return false;
+    if (!ir::nothing_written_before(outer)) return false;
     Extremes extremes(graph_, ranges(), outer, inspected_[&outer]);
     extremes.builder().set_loc(check.loc);
     const Op* mark = outer.prev;
@@ -251,7 +240,7 @@ class Checks {
       return;
     }
     Op& outer = *ancestor_in(*graph_.body, wrap);
-    if (!nothing_written_before(outer) || !is_forward(ranges().affine(*index, wrap), outer)) return;
+    if (!ir::nothing_written_before(outer) || !is_forward(ranges().affine(*index, wrap), outer)) return;
     Extremes extremes(graph_, ranges(), outer, inspected_[&outer]);
     const Op* mark = outer.prev;
     const auto bounds = extremes.of(*index, wrap);

@@ -84,7 +84,7 @@ class CommonSubexpressions {
   /// Nothing loaded before is known of the view any more.
   void invalidate(const Value* view) {
     ++clock_;
-    if (graph_.may_alias) {
+    if (graph_.may_alias && !ir::alloc_of(*view)) {
       all_ = clock_;
     } else {
       version_[view->id] = clock_;
@@ -109,7 +109,8 @@ class CommonSubexpressions {
   Key access_key(const Op& op) const {
     const Value* view = op.view();
     const ir::Access& a = *op.access;
-    Key key{static_cast<uint64_t>(Opcode::load_), view->id, std::max(version_[view->id], all_)};
+    const uint64_t version = ir::alloc_of(*view) ? version_[view->id] : std::max(version_[view->id], all_);
+    Key key{static_cast<uint64_t>(Opcode::load_), view->id, version};
     for (size_t t = op.first_term(); t < op.operands.size(); ++t) key.push_back(op.operands[t]->id);
     for (size_t d = 0; d < a.offset.size(); ++d) {
       key.push_back(static_cast<uint64_t>(a.offset[d]));
@@ -163,7 +164,7 @@ class CommonSubexpressions {
   std::unordered_map<Key, Value*, KeyHash> available_;
   std::vector<Key> scope_;
   std::vector<uint64_t> version_;  // by the view's id: the store that last wrote it
-  uint64_t all_ = 0;               // the store that last wrote any view, under may_alias
+  uint64_t all_ = 0;               // the store that last wrote any parameter, under may_alias
   uint64_t clock_ = 0;
   std::vector<Value*> to_;
   bool changed_ = false;

@@ -1,5 +1,6 @@
 // Dead code: mark what an effect, a result or the way out of a needed loop depends on; sweep the rest. Carried values
-// live and die with their arguments, so dead cycles go too. A `while` may run forever, so it stays.
+// live and die with their arguments, so dead cycles go too, and stores to a temporary live and die with what reads it.
+// A `while` may run forever, so it stays.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -46,7 +47,11 @@ class DeadCode {
       const Effect effect = ir::info(op->code).effect;
       const bool acts = effect == Effect::store || effect == Effect::atomic || effect == Effect::guard;
       // A poll only serves the work around it: it keeps no finite loop alive, see sweep().
-      if (acts && op->code != Opcode::poll_) {
+      if (op->access && ir::is_temporary(*op->view())) {
+        if (acts) stores_[op->view()->op].push_back(op);
+      } else if (op->code == Opcode::alloc_) {
+        if (op->escapes) mark(op->result());
+      } else if (acts && op->code != Opcode::poll_) {
         for (Value* v : op->operands) mark(v);
         need_around(*op);
       }
@@ -117,6 +122,12 @@ class DeadCode {
     Op& op = *v.op;
     if (op.blocks.empty()) {
       for (Value* operand : op.operands) mark(operand);
+      if (const auto found = stores_.find(&op); found != stores_.end()) {
+        for (Op* store : found->second) {
+          for (Value* operand : store->operands) mark(operand);
+          need_around(*store);
+        }
+      }
       return;
     }
     need(op);
@@ -130,7 +141,9 @@ class DeadCode {
     for (Op *op = block.last, *prev; op; op = prev) {
       prev = op->prev;
       const Effect effect = ir::info(op->code).effect;
-      if (effect == Effect::pure || effect == Effect::load) {
+      if (op->access && effect != Effect::load) {
+        if (!live_[op->view()->id] && op->view()->op) remove(*op);
+      } else if (effect == Effect::pure || effect == Effect::load || effect == Effect::alloc) {
         if (!live_[op->result()->id]) remove(*op);
       } else if (!op->blocks.empty()) {
         if (!needed_.count(op)) {
@@ -193,6 +206,7 @@ class DeadCode {
   ir::Graph& graph_;
   std::vector<bool> live_;
   std::unordered_set<Op*> needed_;
+  std::unordered_map<const Op*, std::vector<Op*>> stores_;  // to temporaries, and atomics, by the alloc
   std::unordered_map<Op*, Exits> exits_;
   std::vector<Value*> values_;
   std::vector<Op*> loops_;

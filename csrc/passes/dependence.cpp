@@ -82,7 +82,7 @@ bool inspect(ir::Graph& graph, Op& loop) {
   for (const Op* store : accesses) {
     if (store->code == Opcode::load_) continue;
     for (const Op* other : accesses) {
-      if (store->view() != other->view()) continue;
+      if (store->view() != other->view() || is_private(*store->view(), loop)) continue;
       if (const auto found = conflict(ranges, loop, *store, *other)) {
         const std::string name = store->view()->name.empty() ? "an array" : "'" + store->view()->name + "'";
         run_in_order(graph, loop, ir::Severity::warning,

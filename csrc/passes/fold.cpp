@@ -18,8 +18,6 @@ using ir::Op;
 using ir::Opcode;
 using ir::Value;
 
-constexpr int kSpeculated = 6;  // ops that a select may execute in vain
-
 class Fold {
  public:
   explicit Fold(ir::Graph& graph) : graph_(graph), ranges_(graph), builder_(graph), to_(graph.value_count()) {}
@@ -91,6 +89,10 @@ class Fold {
 
   void pure(Op& op) {
     if (op.code == Opcode::const_ || updates_reduction(op)) return;
+    if (op.code == Opcode::dim_ && op.operands[0]->op) {
+      replace(op.result(), op.operands[0]->op->operands[static_cast<size_t>(op.dim)]);
+      return remove(op);
+    }
     const Value* first = op.operands[0];
     Value* found = simplify(op, builder_);
     if (op.operands[0] != first) changed_ = true;
@@ -195,7 +197,7 @@ class Fold {
       remove(op);
       return true;
     }
-    if (count > 0 && (count > kSpeculated || !in_simd(op))) return false;
+    if (count > 0 && (count > kSpeculated || !in_lanes(op))) return false;
     for (Block* arm : op.blocks) {
       while (!is_empty(*arm)) {
         Op* moving = arm->first;
@@ -227,24 +229,6 @@ class Fold {
       if (a != resolve(op.blocks[1]->last->operands[i])) continue;
       replace(op.results[i], a);
     }
-  }
-
-  static bool is_cheap(const Op& op) {
-    switch (op.code) {
-      case Opcode::div_:
-      case Opcode::floordiv_:
-      case Opcode::mod_:
-      case Opcode::rem_:
-      case Opcode::pow_:
-        return false;
-      default:
-        return op.code < Opcode::sqrt_ || op.code > Opcode::lgamma_;
-    }
-  }
-
-  static bool in_simd(const Op& op) {
-    const Op* loop = ir::enclosing_loop(*op.parent);
-    return loop && is_for(*loop) && loop->loop->simd;
   }
 
   Op* loop(Op& op) {

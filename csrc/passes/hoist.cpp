@@ -112,7 +112,9 @@ class Hoister {
 
   /// May an element that a load of the view reads here, in one iteration, change before another iteration reads it?
   bool changes(const Value* view) const {
-    if (graph_.may_alias) return !written_.empty();
+    if (graph_.may_alias && !ir::alloc_of(*view)) {
+      return std::any_of(written_.begin(), written_.end(), [](const Value* v) { return !ir::alloc_of(*v); });
+    }
     const auto key = const_cast<Value*>(view);
     return written_.count(key) > 0 && (!believes_ || stored_.count(key) > 0);
   }
@@ -145,7 +147,7 @@ class Hoister {
         certain_ = false;
       }
       if (writes(*op)) {
-        acted_ = true;
+        acted_ = acted_ || writes_lasting(*op);
         note_stored(*op);
       }
     }
@@ -194,7 +196,8 @@ class Hoister {
     for (Block* inner : region.blocks) {
       ir::walk(*inner, [&](Op& op) {
         const Effect effect = ir::info(op.code).effect;
-        if (effect == Effect::store || effect == Effect::atomic || op.code == Opcode::check_) fine = false;
+        if (effect == Effect::store || effect == Effect::atomic || effect == Effect::alloc) fine = false;
+        if (op.code == Opcode::check_) fine = false;
         if (effect == Effect::load && changes(op.view())) fine = false;
         for (const Value* operand : op.operands) {
           if (fine && !is_invariant(*operand) && !inside(*operand)) fine = false;

@@ -33,6 +33,33 @@ std::span<const Use> Uses::of(const Value& v) const {
 bool is_for(const Op& op) { return op.code == Opcode::for_; }
 bool is_loop(const Op& op) { return op.code == Opcode::for_ || op.code == Opcode::while_; }
 bool has_permission(const Op& op) { return is_for(op) && (op.loop->parallel || op.loop->simd); }
+
+bool in_lanes(const Op& op) {
+  for (const Op* at = ir::enclosing_loop(*op.parent); at; at = ir::enclosing_loop(*at->parent)) {
+    if (is_for(*at) && at->loop->simd) return true;
+  }
+  return false;
+}
+
+bool is_cheap(const Op& pure) {
+  switch (pure.code) {
+    case ir::Opcode::div_:
+    case ir::Opcode::floordiv_:
+    case ir::Opcode::mod_:
+    case ir::Opcode::rem_:
+    case ir::Opcode::pow_:
+      return false;
+    default:
+      return pure.code < ir::Opcode::sqrt_ || pure.code > ir::Opcode::lgamma_;
+  }
+}
+
+bool interruptible_anywhere(const Op& loop) {
+  for (const Op* at = &loop; at; at = ir::enclosing_loop(*at->parent)) {
+    if (has_permission(*at)) return true;
+  }
+  return false;
+}
 size_t first_init(const Op& loop) { return is_for(loop) ? 3 : 0; }
 size_t first_carried(const Op& loop) { return is_for(loop) ? 1 : 0; }
 size_t carried_count(const Op& loop) { return loop.results.size(); }
@@ -81,6 +108,19 @@ bool writes(const Op& op) {
   if (effect == ir::Effect::store || effect == ir::Effect::atomic) return true;
   return std::any_of(op.blocks.begin(), op.blocks.end(), [](const Block* b) { return writes(*b); });
 }
+
+bool writes_lasting(const Op& op) {
+  const ir::Effect effect = ir::info(op.code).effect;
+  if (effect == ir::Effect::store || effect == ir::Effect::atomic) return !ir::is_temporary(*op.view());
+  return std::any_of(op.blocks.begin(), op.blocks.end(), [](const Block* block) {
+    for (const Op* inner = block->first; inner; inner = inner->next) {
+      if (writes_lasting(*inner)) return true;
+    }
+    return false;
+  });
+}
+
+bool is_private(const Value& view, const Op& loop) { return !ir::defined_outside(view, body_of(loop)); }
 
 bool is_inside(const Op& op, const Block& block) {
   for (const Block* at = op.parent; at; at = at->owner ? at->owner->parent : nullptr) {

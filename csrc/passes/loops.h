@@ -32,6 +32,13 @@ bool is_for(const ir::Op&);
 bool is_loop(const ir::Op&);
 /// A `for` that may run out of order.
 bool has_permission(const ir::Op&);
+/// The loop, or one around it, may run out of order: nobody can tell how far it had come when it was interrupted.
+bool interruptible_anywhere(const ir::Op& loop);
+/// The op may run in lanes: a loop around it is `simd`.
+bool in_lanes(const ir::Op&);
+/// Ops that a select may execute in vain, and ops that count as one of them.
+constexpr int kSpeculated = 6;
+bool is_cheap(const ir::Op& pure);
 /// Index of the first init among a loop's operands, and of the first carried value among its body's arguments.
 size_t first_init(const ir::Op& loop);
 size_t first_carried(const ir::Op& loop);
@@ -55,6 +62,10 @@ bool contains(const ir::Block&, ir::Effect);
 bool writes(const ir::Block&);
 /// A store or atomic that `op` executes.
 bool writes(const ir::Op&);
+/// The same, but for stores to temporaries: nobody sees those once the region is left.
+bool writes_lasting(const ir::Op&);
+/// Each iteration of `loop` has an array of its own under this name.
+bool is_private(const ir::Value& view, const ir::Op& loop);
 /// True if `op` stands in `block` or is nested in it.
 bool is_inside(const ir::Op& op, const ir::Block& block);
 /// The value is visible just before `op`.

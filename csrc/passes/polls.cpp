@@ -1,4 +1,5 @@
-// Polls: none in loops that are provably short, one for many iterations in long innermost loops (strip-mining).
+// Polls: none in loops that are provably short, one for many iterations in long innermost loops (strip-mining). Loops
+// that an interrupt may leave at any point keep theirs: there the backend polls once for many iterations.
 
 #include <optional>
 #include <vector>
@@ -55,6 +56,18 @@ std::optional<size_t> position(const std::vector<Value*>& values, size_t first, 
     if (values[k] == v) return k - first;
   }
   return std::nullopt;
+}
+
+/// The poll goes to the iteration's end, where it keeps nothing from moving out of the loop.
+bool defer(Op& loop, Op& poll) {
+  Op* last = body_of(loop).last;
+  if (poll.next == last || exits_of(loop).next.size() != 1) return false;
+  for (const Value* v : poll.operands) {
+    if (!ir::defined_outside(*v, body_of(loop))) return false;
+  }
+  body_of(loop).remove(&poll);
+  body_of(loop).insert_before(last, &poll);
+  return true;
 }
 
 /// The poll moves out of the loop into a new loop around it that takes kStrip iterations at a time.
@@ -127,7 +140,9 @@ bool polls(ir::Graph& graph) {
     if (once < kEndless && trips <= kShort / (once > 0 ? once : 1)) {
       for (Op* poll : found) poll->parent->remove(poll);
       changed = true;
-    } else if (found.size() == 1 && !loop->loop->parallel && trips > kStrip && !has_inner_loop(body_of(*loop))) {
+    } else if (found.size() == 1 && interruptible_anywhere(*loop)) {
+      changed |= defer(*loop, *found[0]);
+    } else if (found.size() == 1 && trips > kStrip && !has_inner_loop(body_of(*loop))) {
       changed |= strip(graph, *loop, *found[0]);
     }
   }

@@ -3,11 +3,12 @@
 //
 // Rules for editors:
 // 1. Nothing may leave the region from inside the loop while the element's value is only in a register: no checks stay
-//    inside. A poll may stay in a loop with permission (an interrupted one promises nothing of its elements).
+//    inside. A poll may stay in a loop with permission and inside one (interrupted, they promise nothing of elements).
+//    Temporaries are exempt: they are gone when the region is left.
 // 2. Nothing is loaded or stored where Python would not: both are guarded by "the loop runs", and a store that every
 //    path of the loop may skip is also guarded by "it was reached" where other iterations run at the same time.
 // 3. Every other access of the view in the loop is proven to touch another element; other views do not overlap unless
-//    Graph::may_alias, which stops the pass.
+//    Graph::may_alias, which leaves the region's own arrays.
 
 #include <vector>
 
@@ -141,8 +142,10 @@ bool is_unconditional(const Op& op, const Op& loop) {
   return true;
 }
 
-bool runs_beside_others(const Op& loop) {
+/// May iterations of a loop around it use the same view at the same time?
+bool runs_beside_others(const Op& loop, const Value& view) {
   for (const Op* outer = ir::enclosing_loop(*loop.parent); outer; outer = ir::enclosing_loop(*outer->parent)) {
+    if (is_private(view, *outer)) return false;
     if (has_permission(*outer)) return true;
   }
   return false;
@@ -153,9 +156,9 @@ class Promoter {
   explicit Promoter(ir::Graph& graph) : graph_(graph) {}
 
   bool loop(Op& loop) {
-    if (!leaves_nothing_behind(loop)) return false;
+    const bool any = !graph_.may_alias && leaves_nothing_behind(loop);
     bool changed = false;
-    while (promote_one(loop)) changed = true;
+    while (promote_one(loop, any)) changed = true;
     return changed;
   }
 
@@ -164,15 +167,17 @@ class Promoter {
     bool fine = true;
     ir::walk(body_of(loop), [&](Op& op) {
       if (op.code == Opcode::check_) fine = false;
-      if (op.code == Opcode::poll_ && !has_permission(loop)) fine = false;
+      if (op.code == Opcode::poll_ && !interruptible_anywhere(loop)) fine = false;
     });
     return fine;
   }
 
-  bool promote_one(Op& loop) {
+  /// `any`: not only elements of temporaries.
+  bool promote_one(Op& loop, bool any) {
     std::vector<Op*> stores;
     ir::walk(body_of(loop), [&](Op& op) {
-      if (op.code == Opcode::store_ && is_invariant(op, body_of(loop))) stores.push_back(&op);
+      if (op.code != Opcode::store_ || !is_invariant(op, body_of(loop))) return;
+      if (any || ir::is_temporary(*op.view())) stores.push_back(&op);
     });
     for (Op* store : stores) {
       if (promote(loop, *store)) return true;
@@ -197,7 +202,7 @@ class Promoter {
     if (!separate) return false;
     const bool in_bounds = ranges.in_bounds(cell, loop);
     if (!anyway && !in_bounds) return false;
-    const bool flag = !stored && runs_beside_others(loop);
+    const bool flag = !stored && runs_beside_others(loop, *cell.view());
     const bool always_runs = ranges.trips(loop).lo > 0;
     rewrite(loop, cell, {.load = loads || !stored, .flag = flag, .guard = !always_runs});
     return true;
@@ -274,7 +279,6 @@ class Promoter {
 }  // namespace
 
 bool promote(ir::Graph& graph) {
-  if (graph.may_alias) return false;
   bool changed = false;
   Promoter promoter(graph);
   // Outermost first: what an outer loop keeps in a value needs nothing from the inner ones.

@@ -1,4 +1,5 @@
-// The inside of Ranges, shared by range.cpp (differences, conditions, questions) and range_values.cpp (intervals).
+// The inside of Ranges, shared by range.cpp (differences, questions), range_facts.cpp (conditions) and range_values.cpp
+// (intervals).
 #pragma once
 
 #include <algorithm>
@@ -18,6 +19,22 @@ inline Atoms atoms_of(const Affine& sum) {
   Atoms atoms = 0;
   for (const auto& [atom, factor] : sum.terms) atoms |= atoms_of(*atom);
   return atoms;
+}
+
+inline bool integral(const ir::Value& v) { return !v.type.is_view() && !ir::is_real(v.type.dtype); }
+inline bool falls_through(const ir::Block& arm) { return arm.last && arm.last->code == ir::Opcode::yield_; }
+
+inline Affine number(Wide v) {
+  Affine out;
+  out.constant = v;
+  return out;
+}
+/// a - b + c, an element of what is <= 0.
+inline Affine difference(const Affine& a, const Affine& b, Wide c) {
+  Affine out = a;
+  out.add(b, -1);
+  out.constant += c;
+  return out;
 }
 
 class Ranges::Impl {
@@ -42,7 +59,7 @@ class Ranges::Impl {
   bool nonpositive(const Affine&, const ir::Op& where);
   std::optional<bool> decide(const ir::Value&, const ir::Op& where, int depth = 8);
   bool in_bounds(const ir::Op& access, const ir::Op& where);
-  Affine extent(const ir::Value& view, int dim);
+  Affine extent(const ir::Value& view, int dim, const ir::Op& where);
   void moved(const ir::Op&);
   /// The graph may have changed: each question of a client begins so.
   Impl& anew() {

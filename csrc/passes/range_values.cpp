@@ -13,6 +13,8 @@ namespace {
 
 constexpr int kMaxDepth = 160;
 constexpr Wide kMaxTrips = Wide{1} << 62;
+constexpr Wide kLifetime = Wide{1} << 60;  // no machine lives to see so many iterations
+constexpr Wide kSlowly = 4;                // steps of a counter that cannot leave 64 bits in that time
 
 bool has_interval(const Value& v) { return !v.type.is_view() && !ir::is_real(v.type.dtype); }
 
@@ -254,8 +256,9 @@ std::optional<Interval> Ranges::Impl::accumulated(const ir::Op& loop, size_t ind
   if (!step) return std::nullopt;
   const Interval start = refined(initial(loop, index), loop);
   if (step->lo == 0 && step->hi == 0) return start;
-  if (loop.code != Opcode::for_ || !step->inside({-kMaxTrips, kMaxTrips})) return std::nullopt;
-  const Wide most = std::max<Wide>(0, trips(loop).hi - (after ? 0 : 1));
+  const bool counted = loop.code == Opcode::for_;
+  if (!step->inside(counted ? Interval{-kMaxTrips, kMaxTrips} : Interval{-kSlowly, kSlowly})) return std::nullopt;
+  const Wide most = counted ? std::max<Wide>(0, trips(loop).hi - (after ? 0 : 1)) : kLifetime;
   if (most > kMaxTrips) return std::nullopt;
   const Interval total{start.lo + std::min<Wide>(0, step->lo) * most, start.hi + std::max<Wide>(0, step->hi) * most};
   if (!total.inside(interval_of(argument_of(loop, index).type.dtype))) return std::nullopt;
@@ -276,6 +279,8 @@ Interval Ranges::Impl::carried(const Value& argument) {
   ++assumptions_;
   size_t mark = assume(all);  // increments may use the argument itself, of which nothing is known yet
   std::optional<Interval> found = accumulated(loop, index, false);
+  // Of a `while` only the time it takes is known: its own conditions may say more.
+  const Interval in_time = loop.code == Opcode::while_ ? std::exchange(found, std::nullopt).value_or(all) : all;
   forget(mark);
   Interval guess = start;
   for (int round = 0; !found && round < 4; ++round) {
@@ -291,7 +296,7 @@ Interval Ranges::Impl::carried(const Value& argument) {
   }
   --assumptions_;
   memo_[argument.id].known = false;
-  return found.value_or(all);
+  return meet(in_time, found.value_or(all));
 }
 
 Interval Ranges::Impl::loop_result(const ir::Op& loop, size_t index) {

@@ -10,6 +10,7 @@
 #include "ir/ir.h"
 #include "passes/carried.h"
 #include "passes/chain.h"
+#include "passes/latch.h"
 #include "passes/loops.h"
 #include "passes/state.h"
 
@@ -93,7 +94,10 @@ class Classifier {
     const std::vector<Carried> before = loop_.loop->carried;
     const size_t count = carried_count(loop_);
     done_.assign(count, false);
-    for (size_t k = 0; k < count; ++k) changed |= simple(k, false);
+    for (size_t k = 0; k < count; ++k) changed |= latch(k);
+    for (size_t k = 0; k < count; ++k) {
+      if (!done_[k]) changed |= simple(k, false);
+    }
     for (size_t k = 0; k < count; ++k) {
       if (!done_[k]) leader(k, count);
     }
@@ -233,6 +237,26 @@ class Classifier {
     if (combiner == Combiner::recur_ || needs_order(combiner, arg(k)->type.dtype)) return false;
     set(k, {combiner});
     return false;
+  }
+
+  /// `found = found or c`: the types that such an expression may leave move with it.
+  bool latch(size_t k) {
+    if (done_[k]) return false;
+    const auto found = find_latch(Uses(graph_), loop_, k);
+    if (!found) return false;
+    if (found->members_are_fixed) {
+      set(k, {found->stop ? Combiner::or_ : Combiner::and_});
+      return false;
+    }
+    Builder b(graph_);
+    b.set_loc(loop_.loc);
+    b.set_before(body_of(loop_).first);
+    Value* iteration = b.op(Opcode::sub_, {induction(loop_), loop_.operands[0]});
+    if (constant(*loop_.operands[2]) != 1) iteration = b.op(Opcode::floordiv_, {iteration, loop_.operands[2]});
+    const auto leader = static_cast<int>(add_order(graph_, loop_, *found, iteration).order);
+    set(k, {Combiner::follow_first_, leader});
+    for (size_t member : found->members) set(member, {Combiner::follow_first_, leader});
+    return true;
   }
 
   // --- argmin, argmax -------------------------------------------------------------------------------------------

@@ -206,11 +206,60 @@ Opcode inverse(Opcode code) {
 
 bool is_comparison(Opcode code) { return code >= Opcode::eq_ && code <= Opcode::ge_; }
 
+/// Zero, above, or NaN.
+bool is_not_negative(const Value& v, int depth) {
+  if (const auto known = Rules::number(v)) return *known >= 0;
+  if (!v.op || depth == 0 || !ir::is_real(v.type.dtype)) return false;
+  const auto& in = v.op->operands;
+  switch (v.op->code) {
+    case Opcode::mul_:
+      if (in[0] == in[1]) return true;
+      [[fallthrough]];
+    case Opcode::add_:
+      return is_not_negative(*in[0], depth - 1) && is_not_negative(*in[1], depth - 1);
+    case Opcode::abs_:
+    case Opcode::sqrt_:
+    case Opcode::exp_:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Above zero, or NaN: a product would not do, it may become zero.
+bool is_positive(const Value& v, int depth) {
+  if (const auto known = Rules::number(v)) return *known > 0;
+  if (!v.op || depth == 0 || v.op->code != Opcode::add_) return false;
+  const Value &a = *v.op->operands[0], &b = *v.op->operands[1];
+  return (is_positive(a, depth - 1) && is_not_negative(b, depth - 1)) ||
+         (is_positive(b, depth - 1) && is_not_negative(a, depth - 1));
+}
+
+/// Every value of `from` is one of `to`.
+bool widens(DType from, DType to) {
+  if (from == to || from == DType::bool_) return true;
+  if (to == DType::bool_) return false;
+  const int a = ir::size_of(from), c = ir::size_of(to);
+  if (ir::is_real(from)) return ir::is_real(to) && a <= c;
+  if (ir::is_real(to)) return a <= 2 ? true : a == 4 && c == 8;
+  if (ir::is_signed(from)) return ir::is_signed(to) && a <= c;
+  return ir::is_signed(to) ? a < c : a <= c;
+}
+
 Value* Rules::comparison() {
   if (same() && !real()) {
     return b.boolean(op.code == Opcode::eq_ || op.code == Opcode::le_ || op.code == Opcode::ge_);
   }
+  // Two numbers of one type compare as they did before they were widened.
+  const Op *left_cast = made_by(x, Opcode::cast_), *right_cast = made_by(y, Opcode::cast_);
+  if (left_cast && right_cast) {
+    Value *u = left_cast->operands[0], *v = right_cast->operands[0];
+    if (u->type == v->type && u->type.dtype != DType::bool_ && widens(u->type.dtype, x->type.dtype)) {
+      return b.op(op.code, {u, v});
+    }
+  }
   if (op.code != Opcode::eq_ && op.code != Opcode::ne_) return nullptr;
+  if (real() && number(*y) == 0.0 && is_positive(*x, 4)) return b.boolean(op.code == Opcode::ne_);
   const auto right = constant(*y);
   if (!right) return nullptr;
   if (type == DType::bool_) {
@@ -256,6 +305,42 @@ Value* Rules::opposite(const Value& v) {
   return nullptr;
 }
 
+/// p < q and q > p.
+bool are_mirrored(const Value& a, const Value& c) {
+  if (!a.op || !c.op || !is_comparison(a.op->code) || !is_comparison(c.op->code)) return false;
+  const auto turned = [](Opcode code) {
+    switch (code) {
+      case Opcode::lt_:
+        return Opcode::gt_;
+      case Opcode::le_:
+        return Opcode::ge_;
+      case Opcode::gt_:
+        return Opcode::lt_;
+      case Opcode::ge_:
+        return Opcode::le_;
+      default:
+        return code;
+    }
+  };
+  return c.op->code == turned(a.op->code) && a.op->operands[0] == c.op->operands[1] &&
+         a.op->operands[1] == c.op->operands[0];
+}
+
+/// Is `v` a selection of integers that gives what `extremum` gives? (Other selections become an extremum themselves.)
+bool is_same_extremum(const Value& extremum, const Value& v) {
+  const Op *e = extremum.op, *s = v.op;
+  if (!e || !s || (e->code != Opcode::pymin_ && e->code != Opcode::pymax_) || s->code != Opcode::select_) return false;
+  const Op* c = s->operands[0]->op;
+  if (!c || !is_comparison(c->code) || c->code == Opcode::eq_ || c->code == Opcode::ne_) return false;
+  const Value *yes = s->operands[1], *no = s->operands[2];
+  const auto pair = [](const Op& op, const Value* p, const Value* q) {
+    return (op.operands[0] == p && op.operands[1] == q) || (op.operands[0] == q && op.operands[1] == p);
+  };
+  if (!ir::is_int(yes->type.dtype) || !pair(*e, yes, no) || !pair(*c, yes, no)) return false;
+  const bool greater = c->code == Opcode::gt_ || c->code == Opcode::ge_;
+  return (greater == (c->operands[0] == yes)) == (e->code == Opcode::pymax_);
+}
+
 Value* Rules::choice() {
   if (op.code == Opcode::not_) {
     if (const Op* inner = made_by(x, Opcode::not_)) return inner->operands[0];
@@ -267,26 +352,18 @@ Value* Rules::choice() {
   }
   Value *a = op.operands[1], *c = op.operands[2];
   if (const auto known = constant(*x)) return *known ? a : c;
-  if (a == c) return a;
+  if (a == c || are_mirrored(*a, *c)) return a;
   if (const Op* inner = made_by(x, Opcode::not_)) return b.select(inner->operands[0], c, a);
-  if (a->type.dtype != DType::bool_) return chosen_extremum(*x, a, c);
+  if (a->type.dtype != DType::bool_) {
+    if (is_same_extremum(*a, *c)) return a;
+    return is_same_extremum(*c, *a) ? c : chosen_extremum(*x, a, c);
+  }
   if (is_int(*c, 0) || c == x) return is_int(*a, 1) ? x : b.op(Opcode::and_, {x, a});
   if (is_int(*a, 1) || a == x) return b.op(Opcode::or_, {x, c});
   if (is_int(*a, 0) && is_int(*c, 1)) return negated(x);
   if (is_int(*a, 0)) return b.op(Opcode::and_, {negated(x), c});
   if (is_int(*c, 1)) return b.op(Opcode::or_, {negated(x), a});
   return nullptr;
-}
-
-/// Every value of `from` is one of `to`.
-bool widens(DType from, DType to) {
-  if (from == to || from == DType::bool_) return true;
-  if (to == DType::bool_) return false;
-  const int a = ir::size_of(from), c = ir::size_of(to);
-  if (ir::is_real(from)) return ir::is_real(to) && a <= c;
-  if (ir::is_real(to)) return a <= 2 ? true : a == 4 && c == 8;
-  if (ir::is_signed(from)) return ir::is_signed(to) && a <= c;
-  return ir::is_signed(to) ? a < c : a <= c;
 }
 
 Value* Rules::conversion() {

@@ -36,6 +36,7 @@ class Copier {
     for (Value* v : from.operands) made->operands.push_back(of(v));
     made->imm = from.imm;
     made->dim = from.dim;
+    if (from.code == Opcode::alloc_) graph_.number(*made);
     made->combiner = from.combiner;
     if (from.access) made->access = std::make_unique<ir::Access>(*from.access);
     if (from.check) made->check = std::make_unique<ir::Check>(*from.check);

@@ -56,7 +56,8 @@ bool different_elements(Ranges& ranges, const Op& a, const Op& b, const Op& wher
 }
 
 bool is_invariant(const Op& access, const ir::Block& block) {
-  return std::all_of(access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term()), access.operands.end(),
+  return ir::defined_outside(*access.view(), block) &&
+         std::all_of(access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term()), access.operands.end(),
                      [&](const Value* term) { return ir::defined_outside(*term, block); });
 }
 

@@ -16,7 +16,7 @@ Affine row(const ir::Op& access, size_t d);
 Affine row_at(Ranges&, const ir::Op& access, size_t d, const ir::Op& where);
 /// Proven at `where` (where all terms are visible): the two accesses of one view touch different elements.
 bool different_elements(Ranges&, const ir::Op& a, const ir::Op& b, const ir::Op& where);
-/// Every term of the access is defined outside the block.
+/// The view and every term of the access are defined outside the block.
 bool is_invariant(const ir::Op& access, const ir::Block&);
 
 }  // namespace appy::passes

@@ -20,6 +20,7 @@ int appy_frame_current(appy_frame* frame) {
   frame->localsplus = f->localsplus;
   frame->globals = f->f_globals;
   frame->builtins = f->f_builtins;
+  frame->names = frame->code->co_flags & CO_OPTIMIZED ? NULL : f->f_locals;
   return 1;
 }
 

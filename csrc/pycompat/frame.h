@@ -14,6 +14,7 @@ typedef struct appy_frame {
   PyObject** localsplus; /* locals, cells, free variables; then the stack */
   PyObject* globals;
   PyObject* builtins;
+  PyObject* names; /* where the code of a module or a class body keeps its names; NULL for a function's code */
 } appy_frame;
 
 /* Fills in the innermost Python frame of this thread. Returns 1, or 0 where there is none. No exception is set. */

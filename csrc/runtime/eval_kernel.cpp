@@ -23,6 +23,15 @@ class EvalKernel final : public Kernel {
     using Outcome = ir::EvalResult::Outcome;
     APPY_CHECK(r.outcome != Outcome::out_of_fuel, "the evaluator ran out of unlimited fuel");
     if (r.outcome == Outcome::declined) return Status::declined;
+    for (const ir::EvalArray& array : r.arrays) {
+      const std::vector<ir::Word> extents(array.extents.begin(), array.extents.end());
+      void* data = call.arrays->make(array.slot, array.type.dtype, array.type.rank, extents.data());
+      if (!data) {
+        call.no_memory = true;
+        return Status::interrupted;
+      }
+      std::copy(array.bytes.begin(), array.bytes.end(), static_cast<char*>(data));
+    }
     std::copy(r.results.begin(), r.results.end(), call.results);
     if (r.outcome == Outcome::done) return Status::done;
     APPY_CHECK(r.check >= 0 && static_cast<size_t>(r.check) < checks_.size(), "a failed check has an ordinal");

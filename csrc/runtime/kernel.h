@@ -16,7 +16,7 @@ enum class Status : int32_t {
   done = 0,
   declined = 1,     // nothing was written; the interpreter runs the statement
   failed = 2,       // a check failed after stores; `failure` says which
-  interrupted = 3,  // a signal handler raised; the Python exception is set
+  interrupted = 3,  // a signal handler raised, and the Python exception is set; or there was no memory
 };
 
 struct Failure {
@@ -26,11 +26,22 @@ struct Failure {
   std::array<int64_t, 3> info{};
 };
 
+/// Makes the arrays that escape from a region, and keeps them by slot.
+class Arrays {
+ public:
+  virtual ~Arrays() = default;
+  /// A new array in C order for the slot, which drops the one that it had. Returns its data, or null where there is no
+  /// memory. Called with or without the GIL.
+  virtual void* make(int slot, ir::DType, int rank, const ir::Word* extents) = 0;
+};
+
 struct Invocation {
   const ir::Word* args = nullptr;
   ir::Word* results = nullptr;
   int threads = 1;
   Failure failure;
+  Arrays* arrays = nullptr;  // only regions with allocs that escape use it
+  bool no_memory = false;    // interrupted, and no Python exception is set: there was no memory for an array
 };
 
 class Kernel {

@@ -2,6 +2,7 @@
 
 #include "runtime/guards.h"
 #include "runtime/scalar.h"
+#include "support/check.h"
 
 namespace appy::runtime {
 namespace {
@@ -9,8 +10,22 @@ namespace {
 enum class Change : uint8_t { none, set, unset, error };
 
 /// What happens to the output's variable; on `set`, *value is a new reference.
-Change change_of(const Output& out, const ir::Word* results, PyObject* const* objects, PyObject** value) {
+Change change_of(const Output& out, const ir::Word* results, PyObject* const* objects, const NumpyArrays& arrays,
+                 PyObject** value) {
   if (out.bound >= 0 && !results[out.bound]) return out.unset ? Change::unset : Change::none;
+  if (out.which >= 0) {
+    const auto which = static_cast<int64_t>(results[out.which]);
+    if (which == Output::keep) return Change::none;
+    if (which == Output::unbind) return Change::unset;
+    const bool made = which >= Output::first_slot;
+    *value = Py_XNewRef(made ? arrays.at(static_cast<int>(which - Output::first_slot)) : objects[which]);
+    APPY_CHECK(*value, "an output is an array that exists");
+    return Change::set;
+  }
+  if (out.result < 0 && out.alloc >= 0) {
+    *value = Py_XNewRef(arrays.at(out.alloc));
+    return *value ? Change::set : Change::none;  // left before it was made
+  }
   if (out.result < 0) {
     *value = Py_XNewRef(out.input >= 0 ? objects[out.input] : out.object.get());
     return *value ? Change::set : Change::unset;
@@ -45,7 +60,7 @@ bool assign(const Output& out, const Scope& scope, PyObject* value) {
 }  // namespace
 
 bool write_outputs(const Signature& signature, const Scope& scope, const ir::Word* results, PyObject* const* objects,
-                   int64_t exit, PyObject** returned) {
+                   const NumpyArrays& arrays, int64_t exit, PyObject** returned) {
   const std::vector<Output>& outputs = signature.outputs;
   Scratch<PyObject*, 32> values;
   Scratch<Change, 32> changes;
@@ -56,7 +71,7 @@ bool write_outputs(const Signature& signature, const Scope& scope, const ir::Wor
     values[i] = nullptr;
     changes[i] = Change::none;
     if (out.to == Output::To::ret && (exit == 0 || out.index != exit)) continue;
-    changes[i] = change_of(out, results, objects, &values[i]);
+    changes[i] = change_of(out, results, objects, arrays, &values[i]);
     if (changes[i] == Change::error) {
       for (size_t k = 0; k < i; k++) Py_XDECREF(values[k]);
       return false;

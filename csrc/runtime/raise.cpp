@@ -31,6 +31,11 @@ std::string message_of(const ir::Check& check, const Failure& failure, const std
       return "Python integer " + number(0) + " out of bounds for " + check.text;
     case CheckKind::unbound_:
       return "cannot access local variable '" + check.text + "' where it is not associated with a value";
+    case CheckKind::unbound_free_:
+      return "cannot access free variable '" + check.text +
+             "' where it is not associated with a value in enclosing scope";
+    case CheckKind::unbound_global_:
+      return "name '" + check.text + "' is not defined";
     case CheckKind::overflow_:
       return "a Python int left 64 bits at " + where + detail(check) +
              "after compiled code had stored results; use floats or NumPy integers, or move the statement out of the "

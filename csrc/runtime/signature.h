@@ -21,6 +21,9 @@ struct Scope {
   PyObject** localsplus = nullptr;
   PyObject* globals = nullptr;
   PyObject* builtins = nullptr;
+  /// What LOAD_NAME and STORE_NAME use first: the module's globals, or what `exec` or a class body has; null in
+  /// functions.
+  PyObject* names = nullptr;
 };
 
 /// The Python type of a scalar: int, float, bool or the NumPy scalar type of `dtype`.
@@ -82,11 +85,18 @@ struct Output {
   } to = To::fast;
   int index = 0;  // localsplus index; ret: the exit
   Ref name;       // global
-  /// result: the region result that holds the scalar's word; -1: the output is the object of input `input`, or, where
-  /// that is -1 too, `object` itself. All three unset: the variable becomes unbound.
+  /// result: the region result that holds the scalar's word; -1: the output is the array of slot `alloc`, or the object
+  /// of input `input`, or, where these are -1 too, `object` itself. All unset: the variable becomes unbound.
   int result = -1;
   int input = -1;
+  int alloc = -1;
   Ref object;
+  /// Region result (i64), or -1: says which array the output is where that depends on the path taken or on how early
+  /// the region was left. The four above count for nothing then.
+  int which = -1;
+  static constexpr int64_t keep = -1;             // what `which` may be: the variable stays as it was,
+  static constexpr int64_t unbind = -2;           // becomes unbound,
+  static constexpr int64_t first_slot = 1000000;  // below: the object of that input; from here on: slot which - first
   /// Where `bound` is false the variable becomes unbound instead of keeping what it had.
   bool unset = false;
   PyScalarType type;

@@ -21,11 +21,11 @@ bool reads_what_it_writes(const ir::Graph& graph) {
     bool loads = effect == ir::Effect::load, stores = effect == ir::Effect::store;
     if (effect == ir::Effect::atomic) loads = stores = true;
     if (!loads && !stores) return;
+    if (ir::alloc_of(*op.view())) return;  // made anew by the next run
     size_t view = op.view()->id;
     if (loads) read[view] = true;
     if (stores) written[view] = true;
     found |= read[view] && written[view];
-    found |= op.view()->op != nullptr;  // not a parameter: what it shares memory with is not known here
   });
   return found;
 }
@@ -91,7 +91,8 @@ bool Specialization::is_long(const Entry& entry) const {
 
 Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyObject** returned) const {
   Scratch<ir::Word, 32> results;
-  Invocation call{entry.args.data(), results.reserve(results_), threads, {}};
+  NumpyArrays arrays;
+  Invocation call{entry.args.data(), results.reserve(results_), threads, {}, &arrays, false};
   Status status;
   entry.hold(guards_.input_count());  // signal handlers and other threads may drop the frame's own references
   if (is_long(entry)) {
@@ -105,28 +106,31 @@ Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyO
     case Status::declined:
       return Launch::declined;
     case Status::failed:
-      return fail(call, scope, entry);
+      return fail(call, arrays, scope, entry);
     case Status::interrupted:
       if (call.failure.has_state) {
         SavedError pending;
-        if (!write_outputs(signature_, scope, call.results, entry.objects.data(), 0, returned)) PyErr_Clear();
+        if (!write_outputs(signature_, scope, call.results, entry.objects.data(), arrays, 0, returned)) PyErr_Clear();
       }
+      if (call.no_memory && !PyErr_Occurred()) PyErr_NoMemory();
       return Launch::raised;
     case Status::done:
       break;
   }
   auto exit = signature_.exit < 0 ? 0 : static_cast<int64_t>(call.results[signature_.exit]);
-  if (!write_outputs(signature_, scope, call.results, entry.objects.data(), exit, returned)) return Launch::raised;
+  if (!write_outputs(signature_, scope, call.results, entry.objects.data(), arrays, exit, returned))
+    return Launch::raised;
   return exit ? Launch::exited : Launch::done;
 }
 
-Launch Specialization::fail(Invocation& call, const Scope& scope, Entry& entry) const {
+Launch Specialization::fail(Invocation& call, const NumpyArrays& arrays, const Scope& scope, Entry& entry) const {
   const ir::Op& check = *checks_[static_cast<size_t>(call.failure.check)];
   if (can_run_again(check) && !reads_what_it_writes_) return Launch::declined;
   if (call.failure.has_state) {
     if (call.failure.iteration < 0) call.failure.iteration = iteration_of(check, call.results);
     PyObject* returned = nullptr;
-    if (!write_outputs(signature_, scope, call.results, entry.objects.data(), 0, &returned)) return Launch::raised;
+    if (!write_outputs(signature_, scope, call.results, entry.objects.data(), arrays, 0, &returned))
+      return Launch::raised;
   }
   raise_failure(check, call.failure, scope);
   return Launch::raised;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/ir.h"
+#include "runtime/arrays.h"
 #include "runtime/guards.h"
 #include "runtime/kernel.h"
 #include "runtime/signature.h"
@@ -37,7 +38,7 @@ class Specialization {
 
  private:
   bool is_long(const Entry&) const;
-  Launch fail(Invocation&, const Scope&, Entry&) const;
+  Launch fail(Invocation&, const NumpyArrays&, const Scope&, Entry&) const;
 
   std::unique_ptr<ir::Graph> graph_;
   Signature signature_;

@@ -40,6 +40,14 @@ bool chooses(Opcode code) {
   return code == Opcode::pymin_ || code == Opcode::pymax_ || code == Opcode::minimum_ || code == Opcode::maximum_;
 }
 
+/// A float operation that gives its first operand, but for the sign of a zero.
+bool is_identity(const ir::Op& op) {
+  if (op.operands.size() != 2 || op.operands[1]->type.dtype != DType::f64_) return false;
+  const std::optional<ir::Word> right = known(op.operands[1]);
+  const bool sum = op.code == Opcode::add_ || op.code == Opcode::sub_;
+  return right && ((sum && *right == 0) || (op.code == Opcode::mul_ && *right == std::bit_cast<ir::Word>(1.0)));
+}
+
 constexpr int max_depth = 6;
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
@@ -98,7 +106,7 @@ bool is_exact(const Value* v, DType to, int depth = 0) {
     if (op->code == Opcode::cast_) return widens(op->operands[0]->type.dtype, from) && operand(0);
     if (op->code == Opcode::select_) return operand(1) && operand(2);
     if (chooses(op->code)) return operand(0) && operand(1);
-    if (op->code == Opcode::add_ && ir::is_real(from) && known(op->operands[1]) == ir::Word{0}) return operand(0);
+    if (is_identity(*op)) return operand(0);
     return to == DType::f64_ && magnitude(v) <= 0x1p53;
   }
   if (to == DType::f64_ && magnitude(v) <= 0x1p53) return true;
@@ -116,8 +124,7 @@ Value* narrowed(Emit& e, Value* v, DType to) {
   const auto operand = [&](size_t i) { return narrowed(e, op.operands[i], to); };
   if (op.code == Opcode::cast_) return operand(0);
   if (op.code == Opcode::select_) return e.select(op.operands[0], operand(1), operand(2));
-  if (chooses(op.code) || (op.code == Opcode::add_ && ir::is_real(from)))
-    return e.op(op.code, {operand(0), operand(1)});
+  if (chooses(op.code) || is_identity(op)) return e.op(op.code, {operand(0), operand(1)});
   return e.cast(v, to);
 }
 
@@ -185,7 +192,8 @@ Value* represent(Context& context, Value* v, DType from, DType to) {
 }  // namespace
 
 bool holds(DType dtype, const Traced& t) {
-  return widens(t.type.dtype, dtype) || (!t.is_np() && !t.tag && is_exact(t.value, dtype));
+  if (widens(t.type.dtype, dtype) || (!t.is_np() && !t.tag && is_exact(t.value, dtype))) return true;
+  return t.as_float && ir::is_real(dtype) && is_exact(t.as_float, dtype);
 }
 
 std::optional<DType> narrower(const Join& join) {
@@ -216,6 +224,9 @@ std::pair<Value*, Value*> convert(Context& context, const Traced& a, const Join&
     const auto at = std::find(join.types.begin(), join.types.end(), t) - join.types.begin();
     return tag_of(e, join.types.size(), static_cast<size_t>(at));
   };
+  if (!a.tag && a.as_float && ir::is_real(join.type.dtype)) {
+    return {represent(context, a.as_float, a.as_float->type.dtype, join.type.dtype), position(a.type)};
+  }
   if (!a.tag) return {represent(context, a.value, a.type.dtype, join.type.dtype), position(a.type)};
   Value* tag = position(a.types.back());
   for (size_t i = a.types.size() - 1; i-- > 0;) {
@@ -232,6 +243,7 @@ std::pair<Value*, Value*> convert(Context& context, const Traced& a, const Join&
 }
 
 Traced alternative(Context& context, const Traced& t, size_t i) {
+  if (i < t.constants.size() && t.constants[i]) return constant(context, t.constants[i].get());
   Emit e(context);
   const DType type = t.types[i].dtype;
   if (t.type.dtype == DType::u64_) return make(t.types[i], from_bits(e, t.value, type));

@@ -119,8 +119,10 @@ class Recorder : public Context {
   Flow subscript_op(const bytecode::Instruction&);
   ir::Value* condition(const bytecode::Instruction&, bool& pops_on_jump, bool& pops_on_fall);
   Flow raise(int count);
-  Flow load_variable(size_t slot, const std::string& name);
+  /// `unbound`: what the check says of a variable without a value.
+  Flow load_variable(size_t slot, const std::string& name, ir::CheckKind unbound);
   void store_variable(size_t slot, Traced);
+  Flow delete_variable(size_t slot, Flow loaded);
   Flow load_deref(int index);
   void unpack(int count);
   void load_attribute(const std::string& name, PyObject* key);
@@ -142,7 +144,10 @@ class Recorder : public Context {
   PyObject* entry_object(int variable) const;
   /// The slot, with the entry value in place of `entry` where it was loaded meanwhile.
   Slot settled(const Slot&, size_t index) const;
-  Traced load_global(PyObject* name);
+  Flow load_global(PyObject* name);
+  Traced global_value(PyObject* name);
+  /// Slot of a global that the region stores to; -1: it does not.
+  int stored_global(PyObject* name) const;
   Traced closure_value(int index);
   Traced read(PyObject* value, runtime::Input, bool constant);
   Traced read_array(PyObject* value, runtime::Input);

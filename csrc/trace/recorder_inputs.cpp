@@ -170,7 +170,6 @@ Traced Recorder::entry_value(int variable) {
     in.from = Input::From::global;
     in.key = Ref::borrow(name);
     in.name = text_of(name);
-    if (!value) abort(AbortId::unbound_, in.name);
   }
   const auto known = entry_variables_.find(variable);
   return entry_values_[variable] = read(value, std::move(in), known != entry_variables_.end() && known->second);
@@ -219,16 +218,32 @@ Traced Recorder::closure_value(int index) {
   return found->second;
 }
 
-Traced Recorder::load_global(PyObject* name) {
+int Recorder::stored_global(PyObject* name) const {
+  for (size_t g = 0; g < stored_globals_.size(); ++g) {
+    if (PyUnicode_Compare(stored_globals_[g], name) == 0) return scope_.code->co_nlocalsplus + static_cast<int>(g);
+  }
+  return -1;
+}
+
+Recorder::Flow Recorder::load_global(PyObject* name) {
+  const int slot = frame_->globals == scope_.globals ? stored_global(name) : -1;
+  if (slot < 0) {
+    push(global_value(name));
+    return Flow::next;
+  }
+  const Slot& s = slots_[static_cast<size_t>(slot)];
+  if (s.kind == Slot::Kind::entry) entry_value(slot);
+  const Slot now = settled(s, static_cast<size_t>(slot));
+  // Where the global is not bound, the name is that of a builtin.
+  const bool may_be_unbound = !now.maybe_entry && (now.traced.kind == Kind::unbound || now.traced.bound);
+  if (may_be_unbound && PyDict_GetItem(scope_.builtins, name)) abort(AbortId::unbound_, text_of(name));
+  return load_variable(static_cast<size_t>(slot), text_of(name), ir::CheckKind::unbound_global_);
+}
+
+/// A global that the region does not store to.
+Traced Recorder::global_value(PyObject* name) {
   const std::string text = text_of(name);
   const bool own = frame_->globals == scope_.globals;
-  for (size_t g = 0; own && g < stored_globals_.size(); ++g) {
-    if (PyUnicode_Compare(stored_globals_[g], name) != 0) continue;
-    if (load_variable(static_cast<size_t>(scope_.code->co_nlocalsplus) + g, text) == Flow::dead) {
-      abort(AbortId::unbound_, text);
-    }
-    return pop();
-  }
   const std::string id = (own ? "" : std::to_string(frame_->function)) + ":" + text;
   auto found = globals_.find(id);
   if (found == globals_.end()) {

@@ -56,7 +56,7 @@ std::string Recorder::variable_name(int index) const {
   return index < PyTuple_GET_SIZE(names) ? text_of(PyTuple_GET_ITEM(names, index)) : "?";
 }
 
-Recorder::Flow Recorder::load_variable(size_t slot, const std::string& name) {
+Recorder::Flow Recorder::load_variable(size_t slot, const std::string& name, ir::CheckKind unbound) {
   Slot& s = slots_[slot];
   switch (s.kind) {
     case Slot::Kind::entry:
@@ -74,7 +74,7 @@ Recorder::Flow Recorder::load_variable(size_t slot, const std::string& name) {
   Traced& t = slots_.back().traced;
   if (t.kind != Kind::unbound && !t.bound) return Flow::next;
   ir::Check check;
-  check.kind = ir::CheckKind::unbound_;
+  check.kind = unbound;
   check.text = name;
   ir::Value* bound = t.kind == Kind::unbound ? builder_.boolean(false) : t.bound;
   t.bound = nullptr;
@@ -89,15 +89,25 @@ void Recorder::store_variable(size_t slot, Traced t) {
   slots_[slot] = Slot::of(std::move(t));
 }
 
+/// `del`, after the variable was loaded: it has to be bound.
+Recorder::Flow Recorder::delete_variable(size_t slot, Flow loaded) {
+  if (loaded == Flow::dead) return Flow::dead;
+  slots_.pop_back();
+  slots_[slot] = Slot::of({});
+  return Flow::next;
+}
+
 Recorder::Flow Recorder::load_deref(int index) {
   const int free = frame_->code->co_nlocalsplus - frame_->code->co_nfreevars;
   if (frame_->function < 0 || index < free) {
-    return load_variable(frame_->locals + static_cast<size_t>(index), variable_name(index));
+    const auto unbound = index < free ? ir::CheckKind::unbound_ : ir::CheckKind::unbound_free_;
+    return load_variable(frame_->locals + static_cast<size_t>(index), variable_name(index), unbound);
   }
   // A cell that the region's own function shares with the helper is one of the region's variables.
   PyObject* cell = PyTuple_GET_ITEM(frame_->closure, index - free);
   for (int i = 0; i < scope_.code->co_nlocalsplus; ++i) {
-    if (scope_.localsplus[i] == cell) return load_variable(static_cast<size_t>(i), variable_name(index));
+    if (scope_.localsplus[i] != cell) continue;
+    return load_variable(static_cast<size_t>(i), variable_name(index), ir::CheckKind::unbound_free_);
   }
   push(closure_value(index - free));
   return Flow::next;
@@ -120,6 +130,10 @@ void Recorder::unpack(int count) {
 
 void Recorder::load_attribute(const std::string& name, PyObject* key) {
   Traced object = pop();
+  const bool module = object.kind == Kind::object && PyModule_Check(object.object.get());
+  if (module && PyModule_GetDict(object.object.get()) == scope_.globals && stored_global(key) >= 0) {
+    abort(AbortId::attribute_, name + " of a module, a global that the statement assigns,");
+  }
   if (object.kind != Kind::object || object.input < 0) {
     push(getattr(*this, object, name));
     return;
@@ -295,7 +309,7 @@ Recorder::Flow Recorder::step(const Instruction& i) {
       return Flow::next;
     case Op::load_fast_:
     case Op::load_fast_check_:
-      return load_variable(local, variable_name(i.arg));
+      return load_variable(local, variable_name(i.arg), ir::CheckKind::unbound_);
     case Op::load_deref_:
       return load_deref(i.arg);
     case Op::store_deref_:
@@ -303,35 +317,27 @@ Recorder::Flow Recorder::step(const Instruction& i) {
       if (frame_->function >= 0 && i.arg >= frame_->code->co_nlocalsplus - frame_->code->co_nfreevars) {
         abort(AbortId::helper_store_, variable_name(i.arg));
       }
-      if (i.op == Op::delete_deref_) {
-        slots_[local] = Slot::of({});
-      } else {
-        store_variable(local, pop());
-      }
+      if (i.op == Op::delete_deref_) return delete_variable(local, load_deref(i.arg));
+      store_variable(local, pop());
       return Flow::next;
     case Op::store_fast_:
       store_variable(local, pop());
       return Flow::next;
     case Op::delete_fast_:
-      slots_[local] = Slot::of({});
-      return Flow::next;
+      return delete_variable(local, load_variable(local, variable_name(i.arg), ir::CheckKind::unbound_));
     case Op::load_global_: {
       Traced null;
       null.kind = Kind::null;
       if (i.arg2 == 1) push(null);
-      push(load_global(name()));
+      if (load_global(name()) == Flow::dead) return Flow::dead;
       if (i.arg2 == 2) push(null);
       return Flow::next;
     }
     case Op::store_global_:
     case Op::delete_global_: {
       if (frame_->function >= 0) abort(AbortId::helper_store_, text_of(name()));
-      for (size_t g = 0; g < stored_globals_.size(); ++g) {
-        if (PyUnicode_Compare(stored_globals_[g], name()) != 0) continue;
-        const size_t slot = static_cast<size_t>(scope_.code->co_nlocalsplus) + g;
-        if (i.op == Op::delete_global_) abort(AbortId::opcode_, "DELETE_GLOBAL");
-        store_variable(slot, pop());
-      }
+      if (i.op == Op::delete_global_) abort(AbortId::opcode_, "DELETE_GLOBAL");
+      store_variable(static_cast<size_t>(stored_global(name())), pop());
       return Flow::next;
     }
     case Op::load_attr_:

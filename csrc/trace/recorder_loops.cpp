@@ -58,11 +58,8 @@ std::vector<size_t> Recorder::stored_slots(const bytecode::NaturalLoop& loop) co
           out.push_back(frame_->locals + static_cast<size_t>(instruction.arg));
           break;
         case Op::store_global_:
-          for (size_t g = 0; g < stored_globals_.size(); ++g) {
-            PyObject* name = PyTuple_GET_ITEM(frame_->code->co_names, instruction.arg);
-            if (PyUnicode_Compare(stored_globals_[g], name) == 0) {
-              out.push_back(static_cast<size_t>(scope_.code->co_nlocalsplus) + g);
-            }
+          if (const int slot = stored_global(PyTuple_GET_ITEM(frame_->code->co_names, instruction.arg)); slot >= 0) {
+            out.push_back(static_cast<size_t>(slot));
           }
           break;
         default:

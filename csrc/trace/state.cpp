@@ -1,5 +1,7 @@
 #include "trace/state.h"
 
+#include <algorithm>
+
 #include "runtime/scalar.h"
 #include "support/abort.h"
 #include "trace/tagged.h"
@@ -29,6 +31,32 @@ bool same_but_bound(Traced a, Traced b) {
   return same(a, b);
 }
 
+/// The constant that a value of this type is, where the traced value has it: `present` is set.
+PyObject* constant_of(const Traced& t, const runtime::PyScalarType& type, bool& present) {
+  if (!t.tag) {
+    present = t.type == type;
+    return present && is_constant(t) ? t.object.get() : nullptr;
+  }
+  const auto i = static_cast<size_t>(std::find(t.types.begin(), t.types.end(), type) - t.types.begin());
+  present = i < t.types.size();
+  return i < t.constants.size() ? t.constants[i].get() : nullptr;
+}
+
+std::vector<Ref> common_constants(const Traced& a, const Traced& b, const std::vector<runtime::PyScalarType>& types) {
+  std::vector<Ref> out(types.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    bool in_a = false, in_b = false;
+    PyObject *x = constant_of(a, types[i], in_a), *y = constant_of(b, types[i], in_b);
+    if (!in_a || !in_b || x == y) out[i] = Ref::borrow(in_a ? x : y);
+  }
+  return out;
+}
+
+bool same_constants(const Traced& a, const Traced& b) {
+  return std::equal(a.constants.begin(), a.constants.end(), b.constants.begin(), b.constants.end(),
+                    [](const Ref& x, const Ref& y) { return x.get() == y.get(); });
+}
+
 // Both are values of one kind; bound flags are the caller's.
 Merged merge_values(const Traced& a, const Traced& b, bool carry) {
   Merged m;
@@ -51,6 +79,7 @@ Merged merge_values(const Traced& a, const Traced& b, bool carry) {
       m.shape.traced.kind = Kind::scalar;
       m.shape.traced.type = m.join.type;
       m.shape.traced.types = m.join.types;
+      m.shape.traced.constants = common_constants(a, b, m.join.types);
       return m;
     case Kind::tuple:
       if (a.items.size() != b.items.size()) return conflict("tuples of different lengths");
@@ -145,7 +174,7 @@ bool same_shape(const Merged& a, const Merged& b) {
   if (a.shape.kind != b.shape.kind || a.shape.maybe_entry != b.shape.maybe_entry) return false;
   if (a.value != b.value || a.tag != b.tag || a.bound != b.bound || a.items.size() != b.items.size()) return false;
   if (a.shape.kind != Slot::Kind::value) return true;
-  if (s.kind != t.kind) return false;
+  if (s.kind != t.kind || !same_constants(s, t)) return false;
   if (a.value ? !(a.join.type == b.join.type && a.join.types == b.join.types) : (a.items.empty() && !same(s, t))) {
     return false;
   }

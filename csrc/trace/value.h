@@ -27,9 +27,12 @@ struct Traced {
   runtime::PyScalarType type;  // scalar
   ir::Value* value = nullptr;  // scalar, array
   /// scalar: an i64 index into `types` where the Python type depends on the path; null: it is `type`. `type` then is a
-  /// type whose numeric values hold every alternative exactly.
+  /// type whose numeric values hold every alternative exactly, or np.uint64, whose words hold the bits of each.
   ir::Value* tag = nullptr;
   std::vector<runtime::PyScalarType> types;
+  /// With a tag: for each of `types` the constant that it stands for wherever the value has this type, or null. Empty:
+  /// none is known.
+  std::vector<Ref> constants;
   /// integer scalar: the very same number as a float value, where there is one (an alternative of a tagged float).
   ir::Value* as_float = nullptr;
   /// scalar: an i1 that is false where the variable is unbound on some path; null: bound.

@@ -1,6 +1,7 @@
 // Loops, conditionals, memory and early exits in scalar code.
 #include "cpu_harness.h"
 #include "ir_samples.h"
+#include "runtime/poll.h"
 
 namespace appy::cpu::testing {
 namespace {
@@ -185,6 +186,110 @@ TEST(CpuControl, AtomicsOfEveryCombiner) {
         std::string(c) + " %x, %h[1]\n  yield\n }\n yield\n}";
     expect_same(text, {array_arg(ramp(3)), array_arg(ramp(5)), scalar_arg(word(int64_t{5}))});
   }
+}
+
+int flag = 0, polls = 0, limit = 0;
+
+/// A sum over [first, last) by step, with a poll of its state in each iteration.
+std::string polled(const std::string& kind, const std::string& first, const std::string& last, int step,
+                   const std::string& carry) {
+  return "region @r(%n: i64) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n  %step = const " +
+         std::to_string(step) + " : i64\n  %sum = for " + kind + " %i = " + first + " to " + last +
+         " step %step carry(sum %s = %zero) : i64 {\n    poll state(" + carry +
+         ")\n    %s1 = add %s, %i : i64\n    yield %s1\n  }\n  yield %sum\n}\n";
+}
+
+TEST(CpuControl, ShortIterationsShareAPoll) {
+  runtime::set_poll(&flag, [] { return ++polls > limit ? 1 : 0; });
+  flag = 1;
+  const int64_t n = 100000, strip = 1 << 14;
+  for (const char* kind : {"", "simd", "parallel", "parallel simd"}) {
+    for (const int step : {1, 3, -1, -8}) {
+      const bool reorders = *kind != 0;
+      const auto graph = ir::parse(
+          polled(kind, step > 0 ? "%zero" : "%n", step > 0 ? "%n" : "%zero", step, reorders ? "%zero" : "%s"));
+      const int64_t trips = (n + std::abs(step) - 1) / std::abs(step);
+      for (Isa isa : isas()) {
+        polls = 0;
+        limit = 1000;
+        const auto whole = machine(*graph, {scalar_arg(word(n))}, isa);
+        int64_t sum = 0, partial = 0;
+        for (int64_t k = 0; k < trips; ++k) {
+          if (k < strip) partial += (step > 0 ? 0 : n) + k * step;
+          sum += (step > 0 ? 0 : n) + k * step;
+        }
+        EXPECT_EQ(static_cast<int64_t>(whole.results[0]), sum) << kind << step;
+        EXPECT_GE(polls, trips / strip) << kind << step;
+        EXPECT_LE(polls, trips / strip + 2) << kind << step;
+        polls = 0;
+        limit = 0;
+        const auto part = machine(*graph, {scalar_arg(word(n))}, isa);
+        EXPECT_EQ(part.status, trips > strip ? runtime::Status::interrupted : runtime::Status::done) << kind << step;
+        if (trips > strip && !reorders) {
+          EXPECT_EQ(static_cast<int64_t>(part.results[0]), partial) << step;
+        }
+      }
+    }
+  }
+  flag = 0;
+  runtime::set_poll(nullptr, nullptr);
+}
+
+TEST(CpuControl, JoinedConditionsJump) {
+  constexpr const char* kText = R"(region @r(%a: i64, %b: f64, %c: bool) {
+  %zero = const 0 : i64
+  %ten = const 10 : i64
+  %half = const 0.5 : f64
+  %w = lt %a, %ten : bool
+  %x = ge %a, %zero : bool
+  %y = lt %b, %half : bool
+  %wx = and %w, %x : bool
+  %all = and %wx, %y : bool
+  %r = if %all : i64 {
+    yield %ten
+  } else {
+    yield %zero
+  }
+  %p = eq %a, %ten : bool
+  %q = ne %b, %half : bool
+  %nq = not %q : bool
+  %pq = or %p, %nq : bool
+  %any = or %pq, %c : bool
+  %s = if %any : i64 {
+    yield %a
+  } else {
+    yield %ten
+  }
+  %u = gt %a, %ten : bool
+  %v = and %u, %c : bool
+  %uv = or %v, %all : bool
+  check bounds %uv info(%a, %zero, %ten)
+  yield %r, %s
+})";
+  for (int64_t a : {-1, 0, 9, 10, 11}) {
+    for (double b : {0.0, 0.5, 1.0, std::nan("")}) {
+      for (Word c : {0, 1}) expect_same(kText, {scalar_arg(word(a)), scalar_arg(word(b)), scalar_arg(c)});
+    }
+  }
+}
+
+TEST(CpuControl, NegativeIndicesWrap) {
+  expect_same(R"(region @r(%x: f64[1,c], %at: i64[1,c], %n: i64) {
+  %zero = const 0 : i64
+  %one = const 1 : i64
+  %f0 = const 0.0 : f64
+  %size = dim 0 %x : i64
+  %sum, %last = for %i = %zero to %n step %one carry(%s = %f0, %k = %size) : f64, i64 {
+    %j = load %at[%i] : i64
+    %w = wrap %j, %size : i64
+    %v = load %x[%w] : f64
+    %s1 = add %s, %v : f64
+    %k1 = wrap %j, %k : i64
+    yield %s1, %k1
+  }
+  yield %sum, %last
+})",
+              {array_arg(ramp(5)), array_arg(std::vector<int64_t>{0, -1, 4, -5, 2, -3}), scalar_arg(word(int64_t{6}))});
 }
 
 }  // namespace

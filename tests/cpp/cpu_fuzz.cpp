@@ -13,7 +13,9 @@ struct Typed {
 /// Writes one loop over `i` whose iterations are independent but for exact reductions.
 class Program {
  public:
-  Program(unsigned seed, std::string kind) : random_(seed), kind_(std::move(kind)) {}
+  Program(unsigned seed, std::string kind) : random_(seed), kind_(std::move(kind)) {
+    private_arrays_ = kind_.find("simd") == std::string::npos || pick(8) == 0;
+  }
 
   std::string text() {
     std::vector<Typed> env = {{"%i", "i64"},   {"%k0", "i64"}, {"%k1", "f64"}, {"%k2", "i32"}, {"%k3", "f32"},
@@ -27,6 +29,7 @@ class Program {
         "  %zero = const 0 : i64\n  %one = const 1 : i64\n  %mask15 = const 15 : i64\n  %k0 = const 3 : i64\n  %k1 = "
         "const 1.5 : f64\n"
         "  %k2 = const -7 : i32\n  %k3 = const 0.25 : f32\n  %k4 = const true : bool\n"
+        "  %k48 = const 48 : i64\n  %ta = alloc %k48 slot 0 : f64[1,c]\n  %tb = alloc %k48, %k48 slot 1 : i32[2,c]\n"
         "  %r0, %r1, %r2, %r3 = for " +
         kind_ +
         " %i = %zero to %n step %one carry(sum %c0 = %s0, pymax %c1 = %s1, xor %c2 = %s2, or %c3 = %k4) : i64, f64, "
@@ -69,6 +72,7 @@ class Program {
     static const char* const kOuts[] = {"%oa", "%ob", "%od", "%oe", "%og", "", "%om"};
     const int which = pick(7);
     const std::string type = kNames[which];
+    if (pick(14) == 0) return temporary(env);
     switch (pick(depth < 2 ? 14 : 9)) {
       case 0:
       case 1:
@@ -134,6 +138,24 @@ class Program {
       default:
         for_loop(env, depth);
     }
+  }
+
+  /// An element of an array that the region or the iteration makes is stored and loaded again.
+  void temporary(std::vector<Typed>& env) {
+    const int form = pick(private_arrays_ ? 4 : 2);
+    const std::string type = form == 1 ? "i32" : "f64";
+    const std::string v = value(env, type);
+    std::string element = form == 0 ? "%ta[%i]" : "%tb[%i, %i]";
+    if (form > 1) {
+      const std::string index = emit(env, "i64", "and " + value(env, "i64") + ", %mask15");
+      const std::string extent = emit(env, "i64", "add " + index + ", %one"), name = fresh();
+      const bool flat = form == 2;
+      line(name + " = alloc " + (flat ? "" : "%k0, ") + extent + " slot " + std::to_string(2 + count_) + " : f64[" +
+           (flat ? "1" : "2") + ",c]");
+      element = name + (flat ? "[" : "[2, ") + index + "]";
+    }
+    line("store " + v + ", " + element);
+    emit(env, type, "load " + element);
   }
 
   void block(std::vector<Typed>& env, int statements, int depth) {
@@ -236,6 +258,7 @@ class Program {
   std::mt19937 random_;
   std::string kind_, out_;
   int count_ = 0;
+  bool private_arrays_ = true;
   std::vector<Typed> loop_carry_;  // of the innermost inner loop, as `continue` passes it
 };
 

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,12 +60,37 @@ Arg array_arg(const std::vector<T>& values, std::vector<int64_t> shape = {}, int
   return a;
 }
 
+/// Keeps the arrays that escape, as the runtime keeps NumPy's.
+class TestArrays : public runtime::Arrays {
+ public:
+  void* make(int slot, DType type, int rank, const Word* extents) override {
+    if (fail) return nullptr;
+    std::erase_if(made, [slot](const ir::EvalArray& array) { return array.slot == slot; });
+    ir::EvalArray& array = made.emplace_back();
+    array.slot = slot;
+    array.type = {type, static_cast<int8_t>(rank), ir::Layout::c};
+    size_t bytes = static_cast<size_t>(ir::size_of(type));
+    for (int d = 0; d < rank; ++d) {
+      array.extents.push_back(static_cast<int64_t>(extents[d]));
+      bytes *= extents[d];
+    }
+    array.bytes.assign(bytes, static_cast<char>(0xa5));
+    array.bytes.reserve(1);
+    return array.bytes.data();
+  }
+
+  bool fail = false;
+  std::deque<ir::EvalArray> made;
+};
+
 struct Run {
   runtime::Status status = runtime::Status::done;
   std::vector<Word> results;
   std::vector<std::vector<char>> memory;
   runtime::Failure failure;
   ir::EvalResult eval;
+  std::deque<ir::EvalArray> arrays;
+  bool no_memory = false;
   std::string listing, summary;
 };
 
@@ -105,8 +132,12 @@ inline Run machine(const ir::Graph& graph, std::vector<Arg> args, Isa isa, int t
   invocation.args = words.data();
   invocation.results = run.results.data();
   invocation.threads = threads;
+  TestArrays arrays;
+  invocation.arrays = &arrays;
   run.status = kernel->run(invocation);
   run.failure = invocation.failure;
+  run.no_memory = invocation.no_memory;
+  run.arrays = std::move(arrays.made);
   run.listing = kernel->listing();
   run.summary = kernel->summary();
   for (Arg& a : args) run.memory.push_back(a.bytes);
@@ -159,6 +190,16 @@ inline void expect_same(const std::string& text, const std::vector<Arg>& args, i
     if (want.status == runtime::Status::failed) {
       ASSERT_EQ(got.failure.check, want.failure.check);
       ASSERT_EQ(got.failure.info, want.failure.info);
+    }
+    if (want.status != runtime::Status::declined) {
+      ASSERT_EQ(got.arrays.size(), want.eval.arrays.size());
+      for (const ir::EvalArray& wanted : want.eval.arrays) {
+        const auto array = std::find_if(got.arrays.begin(), got.arrays.end(),
+                                        [&](const ir::EvalArray& a) { return a.slot == wanted.slot; });
+        ASSERT_TRUE(array != got.arrays.end()) << text;
+        ASSERT_EQ(array->extents, wanted.extents) << text;
+        ASSERT_EQ(array->bytes, wanted.bytes) << "array of slot " << wanted.slot << "\n" << text << got.listing;
+      }
     }
     for (size_t a = 0; a < args.size(); ++a) {
       if (!args[a].is_array) continue;

@@ -528,5 +528,33 @@ TEST(CpuSimd, UniformConditionsAndExtraValues) {
   }
 }
 
+template <class T>
+void store_at_every_offset(const std::string& type) {
+  for (int offset = 0; offset < 64 / static_cast<int>(sizeof(T)) + 2; offset += sizeof(T) < 4 ? 5 : 1) {
+    for (const char* kind : {"simd", "parallel simd"}) {
+      const std::string at = std::to_string(offset);
+      const std::string text = "region @r(%x: " + type + "[1,c], %o: " + type +
+                               "[1,c], %n: i64) {\n  %zero = const 0 : " + "i64\n  %one = const 1 : i64\n  for " +
+                               kind + " %i = %zero to %n step %one {\n" + "    %a = load %x[%i] : " + type +
+                               "\n    %b = load %o[%i + " + at + "] : " + type + "\n    %c = add %a, %b : " + type +
+                               "\n    store %c, %o[%i + " + at + "]\n    poll\n    yield\n  }\n  yield\n}";
+      for (const int64_t n : {17, 130, 259, 1100}) {
+        std::vector<T> x, o;
+        for (int64_t i = 0; i < n; ++i) x.push_back(static_cast<T>(i * 7));
+        for (int64_t i = 0; i < n + 80; ++i) o.push_back(static_cast<T>(i % 50));
+        expect_same(text, {array_arg(x), array_arg(o), scalar_arg(word(n))});
+        if (::testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(CpuSimdControl, LoopsThatStoreStartAligned) {
+  store_at_every_offset<double>("f64");
+  store_at_every_offset<float>("f32");
+  store_at_every_offset<int16_t>("i16");
+  store_at_every_offset<uint8_t>("u8");
+}
+
 }  // namespace
 }  // namespace appy::cpu::testing

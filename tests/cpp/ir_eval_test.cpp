@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cstring>
 
 #include "ir/eval.h"
 #include "ir/text.h"
@@ -43,6 +44,48 @@ TEST(Eval, ForIsPythonsRange) {
   EXPECT_EQ(count(INT64_MIN, INT64_MAX, INT64_MAX), (Words{3, neg(INT64_MAX - 3 - INT64_MAX)}));
   EXPECT_EQ(count(INT64_MAX, INT64_MIN, INT64_MIN), (Words{2, neg(INT64_MAX - 1)}));
   EXPECT_THROW(count(0, 1, 0), std::logic_error);
+}
+
+TEST(Eval, AllocsAreFreshAndPoisoned) {
+  constexpr const char* kText = R"(region @r(%n: i64) {
+    %zero = const 0 : i64
+    %one = const 1 : i64
+    %out = alloc %n, %one slot 5 escapes : i64[2,c]
+    %sum = for %i = %zero to %n step %one carry(%s = %zero) : i64 {
+      %t = alloc %n slot 0 : i64[1,c]
+      %old = load %t[%i] : i64
+      store %i, %t[%i]
+      %new = load %t[%i] : i64
+      store %new, %out[%i, 0]
+      %s1 = add %s, %old : i64
+      yield %s1
+    }
+    %d = dim 0 %out : i64
+    yield %sum, %d
+  })";
+  const EvalResult result = run(kText, {3});
+  const Word poison = 0xa5a5a5a5a5a5a5a5;
+  EXPECT_EQ(result.results, (std::vector<Word>{3 * poison, 3}));
+  ASSERT_EQ(result.arrays.size(), 1u);
+  EXPECT_EQ(result.arrays[0].slot, 5);
+  EXPECT_EQ(result.arrays[0].extents, (std::vector<int64_t>{3, 1}));
+  std::array<int64_t, 3> elements{};
+  ASSERT_EQ(result.arrays[0].bytes.size(), sizeof elements);
+  std::memcpy(elements.data(), result.arrays[0].bytes.data(), sizeof elements);
+  EXPECT_EQ(elements, (std::array<int64_t, 3>{0, 1, 2}));
+  EXPECT_TRUE(run(kText, {0}).arrays[0].bytes.empty());
+  EXPECT_THROW(run(kText, {neg(-1)}), std::logic_error);
+}
+
+TEST(Eval, AccessesOfAllocsAreInBounds) {
+  constexpr const char* kText = R"(region @r(%n: i64) {
+    %t = alloc %n slot 0 : f64[1,c]
+    %v = load %t[%n - 1] : f64
+    store %v, %t[0]
+    yield
+  })";
+  EXPECT_EQ(run(kText, {2}).outcome, Outcome::done);
+  EXPECT_THROW(run(kText, {0}), std::logic_error);
 }
 
 TEST(Eval, BreakAndContinueNestedInIfs) {

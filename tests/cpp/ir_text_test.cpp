@@ -27,6 +27,43 @@ std::string error_in(const std::string& line) {
   return error_of("region @r(%n: i64, %x: f64[2,c], %b: bool) {\n" + line + "\n  yield\n}\n");
 }
 
+TEST(Text, Allocs) {
+  constexpr const char* kText = R"(region @r(%n: i64) {
+  %t = alloc %n, %n slot 0 : f64[2,c]
+  %s = alloc slot 7 : i32[0,c]
+  %r = alloc %n slot 2 escapes : bool[1,c]
+  %v = load %t[%n, 0] : f64
+  store %v, %t[0, %n]
+  yield
+}
+)";
+  const auto graph = parse(kText);
+  EXPECT_EQ(print(*graph), kText);
+  EXPECT_EQ(print(*clone(*graph)), kText);
+  EXPECT_EQ(graph->slot_count(), 8);
+  EXPECT_EQ(clone(*graph)->slot_count(), 8);
+  EXPECT_TRUE(graph->body->first->next->next->escapes);
+  EXPECT_EQ(error_in("%t = alloc %n : f64[1,c]"), "line 2, column 15: expected 'slot', got ':'");
+  EXPECT_EQ(error_in("%t = alloc %n slot -1 : f64[1,c]"),
+            "line 2, column 20: expected a slot from 0 to 2147483646, got -1");
+  EXPECT_EQ(error_in("alloc %n slot 1"), "line 2, column 1: expected one result of alloc");
+}
+
+TEST(Text, BuilderNumbersAllocs) {
+  Graph graph;
+  Value* n = add_arg(*graph.body, scalar(DType::i64_), "n");
+  Builder b(graph);
+  Value* extents[] = {n, n};
+  Value* t = b.alloc({DType::f32_, 2, Layout::c}, extents);
+  Value* s = b.alloc({DType::f32_, 0, Layout::c}, {});
+  b.yield({});
+  EXPECT_EQ(t->op->slot, 0);
+  EXPECT_EQ(s->op->slot, 1);
+  EXPECT_THROW(b.alloc({DType::f32_, 1, Layout::c}, {}), std::logic_error);
+  EXPECT_THROW(b.alloc({DType::f32_, 2, Layout::f}, extents), std::logic_error);
+  EXPECT_THROW(b.alloc(scalar(DType::f32_), {}), std::logic_error);
+}
+
 constexpr const char* kEverything =
     R"(region @saxpy(%n: i64 in [0, 2147483647], %a: f64, %x: f64[1,c], %y: f64[2,inner], %z: i32[0,f]) exact may_alias results("i", "s") {
   %zero = const 0 : i64

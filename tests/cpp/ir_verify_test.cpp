@@ -55,6 +55,36 @@ TEST(Verify, AcceptsEveryForm) {
             "");
 }
 
+TEST(Verify, Allocs) {
+  EXPECT_EQ(faults(R"(
+    %t = alloc %n, %n slot 3 escapes : f64[2,c]
+    for %i = %n to %n step %n {
+      %u = alloc slot 1 : i64[0,c]
+      store %i, %u[]
+      %d = dim 1 %t : i64
+      yield
+    }
+    yield
+  )"),
+            "");
+  expect_fault("%t = alloc %n slot 0 : f64[2,c]\n yield\n",
+               "%t = alloc %n slot 0 : f64[2,c]: expected one extent a dimension");
+  expect_fault("%t = alloc %a slot 0 : f64[1,c]\n yield\n", "%t = alloc %a slot 0 : f64[1,c]: an extent must be i64");
+  expect_fault("%t = alloc %n slot 0 : f64[1,f]\n yield\n", "%t = alloc %n slot 0 : f64[1,f]: the array's layout is c");
+  expect_fault("%t = alloc slot 0 : f64\n yield\n", "%t = alloc slot 0 : f64: expected a view as result");
+  expect_fault("%t = neg %n : f64[1,c]\n yield\n", "%t = neg %n : f64[1,c]: only an alloc gives a view");
+  expect_fault("%t = alloc slot 0 : f64[0,c]\n %u = alloc slot 0 : f64[0,c]\n yield\n",
+               "%u = alloc slot 0 : f64[0,c]: another alloc has its slot");
+  expect_fault("if %b {\n %t = alloc slot 0 escapes : f64[0,c]\n yield\n } else {\n yield\n }\n yield\n",
+               "%t = alloc slot 0 escapes : f64[0,c]: an array that escapes is made in the region's own block");
+  expect_fault("%t = alloc slot 0 : f64[0,c]\n yield %t\n", "yield %t: a result of the region must be a scalar");
+  EXPECT_NE(faults("%t = alloc slot 0 : f64[0,c]\n %u = if %b : f64[0,c] {\n yield %t\n } else {\n yield %t\n }\n"
+                   " yield\n"),
+            "");
+  EXPECT_EQ(damaged("%t = alloc slot 0 : f64[0,c]\n yield\n", [](Op& op) { op.slot = -1; }),
+            "%t = alloc slot -1 : f64[0,c]: has no slot\n");
+}
+
 TEST(Verify, Terminators) {
   EXPECT_EQ(faults(""), "region: is empty, expected a terminator\n");
   expect_fault("%m = neg %n : i64\n", "%m = neg %n : i64: ends its block, expected a terminator");
@@ -97,7 +127,7 @@ TEST(Verify, OperandAndResultTypes) {
   expect_fault("%m = dim 2 %x : i64\n yield\n", "%m = dim 2 %x : i64: no such dimension");
   expect_fault("%m = dim 0 %n : i64\n yield\n", "%m = dim 0 %n : i64: expected a view, got i64");
   expect_fault("%m = dim 0 %x : i32\n yield\n", "%m = dim 0 %x : i32: result must be i64");
-  expect_fault("%m = cast %a : i64[1,c]\n yield\n", "%m = cast %a : i64[1,c]: a result is never a view");
+  expect_fault("%m = cast %a : i64[1,c]\n yield\n", "%m = cast %a : i64[1,c]: only an alloc gives a view");
   expect_fault("if %n {\n yield\n } else {\n yield\n }\n yield\n", "if %n: expected one bool operand");
   EXPECT_EQ(damaged("%m = const 1 : i8\n yield\n", [](Op& op) { op.imm = 200; }),
             "%m = const 0xc8 : i8: the word is not one of its type\n");

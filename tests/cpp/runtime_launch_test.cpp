@@ -151,7 +151,7 @@ TEST(outputs, boundness_tags_objects_and_places) {
   s.outputs = {keeps, unbinds, tagged, object, global};
   ir::Word results[] = {5, 0, std::bit_cast<ir::Word>(3.0), 2};
   PyObject *objects[] = {frame.local(0)}, *returned = nullptr;
-  ASSERT_TRUE(write_outputs(s, scope, results, objects, 0, &returned));
+  ASSERT_TRUE(write_outputs(s, scope, results, objects, {}, 0, &returned));
   EXPECT_TRUE(is(frame, 1, "1"));
   EXPECT_EQ(frame.local(2), nullptr);
   EXPECT_TRUE(is(frame, 3, "3"));
@@ -159,7 +159,7 @@ TEST(outputs, boundness_tags_objects_and_places) {
   EXPECT_EQ(frame.get("g"), frame.eval("np.ones").get());
   results[1] = 1;
   results[3] = 1;
-  ASSERT_TRUE(write_outputs(s, scope, results, objects, 0, &returned));
+  ASSERT_TRUE(write_outputs(s, scope, results, objects, {}, 0, &returned));
   EXPECT_TRUE(is(frame, 1, "5"));
   EXPECT_TRUE(is(frame, 2, "5"));
   EXPECT_TRUE(is(frame, 3, "np.float64(3.0)"));
@@ -177,13 +177,95 @@ TEST(outputs, cells_and_return_values) {
   s.exit = 3;
   ir::Word results[] = {1, 42, std::bit_cast<ir::Word>(1.5), 2};
   PyObject* returned = nullptr;
-  ASSERT_TRUE(write_outputs(s, scope, results, nullptr, 2, &returned));
+  ASSERT_TRUE(write_outputs(s, scope, results, nullptr, {}, 2, &returned));
   EXPECT_EQ(PyCell_GET(frame.local(0)), Py_True);
   Ref value = Ref::steal(returned);
   EXPECT_EQ(PyFloat_AsDouble(value.get()), 1.5);
   returned = nullptr;
-  ASSERT_TRUE(write_outputs(s, scope, results, nullptr, 0, &returned));
+  ASSERT_TRUE(write_outputs(s, scope, results, nullptr, {}, 0, &returned));
   EXPECT_EQ(returned, nullptr);
+}
+
+TEST(outputs, arrays_that_the_region_made) {
+  Frame frame("", {"a", "b", "c", "d", "e", "f", "g"});
+  frame.bind(0, frame.eval("np.ones(2)").release());
+  for (int i = 1; i < 7; i++) frame.bind(i, frame.eval("'before'").release());
+  Scope scope = frame.scope();
+  NumpyArrays arrays;
+  const ir::Word shape[] = {2, 3}, impossible[] = {ir::Word{1} << 60, 8};
+  void* data = arrays.make(4, DType::f32_, 2, shape);
+  ASSERT_NE(data, nullptr);
+  EXPECT_EQ(arrays.make(5, DType::f64_, 2, impossible), nullptr);
+  EXPECT_EQ(PyErr_Occurred(), nullptr);
+  EXPECT_EQ(arrays.at(5), nullptr);
+  std::fill_n(static_cast<float*>(data), 6, 1.5f);
+  Signature s;
+  for (int i = 1; i < 7; i++) {
+    Output out = to_local(i, py_int, -1);
+    if (i < 3) out.alloc = i == 1 ? 4 : 5;
+    if (i >= 3) out.which = i - 3;
+    s.outputs.push_back(out);
+  }
+  ir::Word results[] = {static_cast<ir::Word>(Output::keep), static_cast<ir::Word>(Output::unbind), 0,
+                        static_cast<ir::Word>(Output::first_slot + 4)};
+  PyObject *objects[] = {frame.local(0)}, *returned = nullptr;
+  ASSERT_TRUE(write_outputs(s, scope, results, objects, arrays, 0, &returned));
+  PyObject* made = arrays.at(4);
+  EXPECT_EQ(frame.local(1), made);
+  EXPECT_EQ(frame.local(2), frame.local(3));  // left before the array was made, and told to leave it
+  EXPECT_EQ(frame.local(4), nullptr);
+  EXPECT_EQ(frame.local(5), frame.local(0));
+  EXPECT_EQ(frame.local(6), made);
+  EXPECT_EQ(Py_REFCNT(made), 3);
+  PyDict_SetItemString(scope.globals, "made", made);
+  EXPECT_EQ(frame.eval("made.dtype == np.float32 and made.tolist() == [[1.5] * 3] * 2 and made.flags.owndata").get(),
+            Py_True);
+}
+
+TEST(launch, arrays_are_made_without_the_gil) {
+  Frame frame("a = 'before'", {"a"});
+  Sketch sketch({});
+  ir::Op* loop = sketch.builder.while_loop({});  // takes long, for all the runtime knows
+  sketch.builder.set_block(loop->blocks[0]);
+  sketch.builder.terminator(ir::Opcode::break_, {});
+  sketch.builder.set_block(sketch.graph->body);
+  Signature s;
+  Output out = to_local(0, py_int, -1);
+  out.alloc = 3;
+  s.outputs = {out};
+  Specialization region(sketch.end(0), std::move(s), std::make_unique<FakeKernel>([](Invocation& call) {
+                          EXPECT_EQ(PyGILState_Check(), 0);
+                          const ir::Word first[] = {5}, second[] = {2};
+                          call.arrays->make(3, DType::i64_, 1, first);
+                          auto* data = static_cast<int64_t*>(call.arrays->make(3, DType::i64_, 1, second));
+                          EXPECT_EQ(PyGILState_Check(), 0);
+                          data[0] = 8;
+                          data[1] = 9;
+                          return Status::done;
+                        }),
+                        frame.scope());
+  Entry entry;
+  ASSERT_TRUE(region.guards().match(frame.scope(), entry));
+  PyObject* returned = nullptr;
+  EXPECT_EQ(region.launch(frame.scope(), entry, 1, &returned), Launch::done);
+  PyDict_SetItemString(frame.scope().globals, "made", frame.local(0));
+  EXPECT_EQ(frame.eval("made.tolist() == [8, 9]").get(), Py_True);
+  EXPECT_EQ(Py_REFCNT(frame.local(0)), 2);
+}
+
+TEST(launch, no_memory_is_memory_error) {
+  Frame frame("", {});
+  Sketch sketch({});
+  Specialization region(sketch.end(0), {}, std::make_unique<FakeKernel>([](Invocation& call) {
+                          call.no_memory = true;
+                          return Status::interrupted;
+                        }),
+                        frame.scope());
+  Entry entry;
+  ASSERT_TRUE(region.guards().match(frame.scope(), entry));
+  PyObject* returned = nullptr;
+  EXPECT_EQ(region.launch(frame.scope(), entry, 1, &returned), Launch::raised);
+  EXPECT_EQ(exception_text(frame), "MemoryError:  | ");
 }
 
 struct FailureCase {

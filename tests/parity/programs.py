@@ -403,6 +403,27 @@ def floyd_warshall(path):
                 path[i, j] = min(path[i, j], path[i, k] + path[k, j])
 
 
+@program(lambda d, r: (values(r, d, 19, 19),), dtypes=FLOATS + ("int64",))
+def shortest_paths_in_order(path):
+    # Negative lengths: the loop over j changes path[i, k], which it reads, and no pragma promises anything of it.
+    n = path.shape[0]
+    # pragma sequential for
+    for k in range(n):
+        for i in range(n):
+            for j in range(n):
+                path[i, j] = min(path[i, j], path[i, k] + path[k, j])
+
+
+@program(lambda d, r: (41, values(r, d, 100), np.zeros(100, d)), dtypes=FLOATS + ("int32",))
+def own_element_after_its_store(k, x, out):
+    # Only iteration k reads x[k], after it has written it.
+    # pragma parallel for simd
+    for j in range(len(x)):
+        x[j] = x[j] + 1
+        if j == k:
+            out[j] = x[k]
+
+
 @program(lambda d, r: (6, values(r, d, 203), values(r, d, 203)), ulps=64, scale=1.0)
 def jacobi_1d(steps, A, B):
     for t in range(steps):

@@ -151,3 +151,36 @@ def test_a_module_level_loop(python):
     assert plain == [[499500.0, 4000.0, 999], None]
     result, runs = json.loads(compiled.stdout)
     assert result == plain[0] and runs is not None
+
+
+@pytest.mark.filterwarnings("ignore::appy.AppyWarning")
+def test_one_region_refused_and_one_compiled(capsys):
+    @appy.jit
+    def mixed(x):
+        # pragma simd
+        for i in range(len(x)):
+            print(x[i])
+        # pragma simd
+        for i in range(len(x)):
+            x[i] += 1.0
+
+    mixed(np.zeros(2))
+    capsys.readouterr()
+    report = appy.explain(mixed)
+    bad, good = report.regions
+    first = mixed.__code__.co_firstlineno + 3
+    assert (bad["line"], good["line"]) == (first, first + 3)
+    (refusal,) = bad["specializations"]
+    (compiled,) = good["specializations"]
+    assert not refusal["compiled"] and compiled["compiled"]
+    name = "test_one_region_refused_and_one_compiled.<locals>.mixed"
+    lines = str(report).splitlines()
+    second = lines.index(f"{__file__}, lines {first + 3}-{first + 4}, in {name}:")
+    above, below = lines[:second], lines[second:]
+    assert above[:2] == [f"{__file__}, lines {first}-{first + 1}, in {name}:", "  entered 1 times, 0 compiled"]
+    reason = "the call of print cannot be traced [call]"
+    assert any(f"not compiled: {__file__}, line {first + 1}: {reason}" in line for line in above)
+    assert not any("compiled in" in line for line in above) and any("compiled in" in line for line in below)
+    assert below[1] == "  entered 1 times, 1 compiled" and not any("not compiled" in line for line in below)
+    assert "x: float64[:] c" in "".join(below)
+    assert capsys.readouterr().out == f"{report}\n"

@@ -1,0 +1,246 @@
+// Loop fusion: two loops of one block that may run out of order and count the same become one, where an iteration of
+// the later one touches nothing that another iteration of the earlier one touches. What the first stores and the
+// second loads is then forwarded in a register (cse), and an array that nothing else reads goes away (dce).
+//
+// The method is the classical one (Kennedy and McKinley, "Maximizing loop parallelism and improving data locality via
+// loop fusion and distribution", 1993), greedy from the first loop on.
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "passes/loops.h"
+#include "passes/range.h"
+#include "passes/subscripts.h"
+
+namespace appy::passes {
+
+using ir::Block;
+using ir::Effect;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+constexpr std::string_view kStage = "fuse";
+/// Arrays that one innermost loop runs through at the same time: beyond that the streams disturb each other.
+constexpr size_t kMostViews = 16;
+
+bool is_plain(const Op& loop) {
+  const Exits exits = exits_of(loop);
+  return exits.next.size() == 1 && exits.breaks.empty() && exits.next[0] == body_of(loop).last;
+}
+
+bool has_checks(const Op& loop) {
+  bool found = false;
+  ir::walk(body_of(loop), [&](const Op& op) { found |= op.code == Opcode::check_; });
+  return found;
+}
+
+bool has_loops(const Op& loop) {
+  bool found = false;
+  ir::walk(body_of(loop), [&](const Op& op) { found |= is_loop(op); });
+  return found;
+}
+
+std::vector<Op*> accesses_of(const Op& loop) {
+  std::vector<Op*> out;
+  ir::walk(body_of(loop), [&](Op& op) {
+    if (is_access(op)) out.push_back(&op);
+  });
+  return out;
+}
+
+bool uses_result(Block& block, const Op& producer) {
+  bool found = false;
+  ir::walk(block, [&](const Op& op) {
+    for (const Value* v : op.operands) found |= v->op == &producer;
+  });
+  return found;
+}
+
+class Fuser {
+ public:
+  explicit Fuser(ir::Graph& graph) : graph_(graph) {}
+
+  bool run(Block& block) {
+    bool changed = false;
+    for (Op* op = block.first; op; op = op->next) {
+      if (is_for(*op)) {
+        while (fuse_next(*op)) changed = true;
+      }
+      for (Block* inner : op->blocks) changed |= run(*inner);
+    }
+    return changed;
+  }
+
+ private:
+  /// Fuses the next loop of the block into `first` if that is legal.
+  bool fuse_next(Op& first) {
+    Op* second = first.next;
+    while (second && !is_loop(*second)) {
+      const Effect effect = ir::info(second->code).effect;
+      const bool passed = effect == Effect::pure || effect == Effect::alloc || effect == Effect::load;
+      if (!passed) return false;
+      second = second->next;
+    }
+    if (!second || !is_for(*second) || !may_fuse(first, *second)) return false;
+    std::vector<Op*> needed;
+    if (!collect_between(first, *second, needed)) return false;
+    for (Op* op : needed) {
+      op->parent->remove(op);
+      first.parent->insert_before(&first, op);
+    }
+    remark(graph_, ir::Severity::note, kStage, second->loc,
+           "the loop at " + line_of(graph_, second->loc) + " runs inside the one at " + line_of(graph_, first.loc));
+    merge(first, *second);
+    return true;
+  }
+
+  bool may_fuse(const Op& a, const Op& b) {
+    const ir::Loop &x = *a.loop, &y = *b.loop;
+    if (!has_permission(a) || !has_permission(b) || x.parallel != y.parallel || x.annotated != y.annotated)
+      return false;
+    if (x.schedule != y.schedule || x.chunk != y.chunk || x.threads != y.threads || x.collapse != y.collapse)
+      return false;
+    // Without inner loops the lanes are in this one; with them they are in those.
+    if (x.simd != y.simd && has_loops(a) == has_loops(b)) return false;
+    if (!is_plain(a) || !is_plain(b) || uses_result(body_of(b), a)) return false;
+    for (const Value* v : b.operands) {
+      if (v->op == &a) return false;
+    }
+    Ranges ranges(graph_);
+    for (size_t k = 0; k < 3; ++k) {
+      if (!equal(ranges, *a.operands[k], *b.operands[k], b)) return false;
+    }
+    // A check that fails finds everything before it done, and nothing after it.
+    if ((has_checks(a) && writes_lasting(b)) || (has_checks(b) && writes_lasting(a))) return false;
+    return independent(a, b);
+  }
+
+  static bool equal(Ranges& ranges, const Value& a, const Value& b, const Op& where) {
+    if (&a == &b) return true;
+    Affine below = ranges.affine(a, where);
+    below.add(ranges.affine(b, where), -1);
+    if (below.is_constant()) return below.constant == 0;
+    Affine above;
+    above.add(below, -1);
+    return ranges.proves_nonpositive(below, where) && ranges.proves_nonpositive(above, where);
+  }
+
+  /// No element is touched by different iterations of the two, one of them writing.
+  bool independent(const Op& a, const Op& b) {
+    std::vector<const Value*> views;
+    for (const Op* x : accesses_of(a)) {
+      if (std::find(views.begin(), views.end(), x->view()) == views.end()) views.push_back(x->view());
+      for (const Op* y : accesses_of(b)) {
+        if (x->code == Opcode::load_ && y->code == Opcode::load_) continue;
+        if (x->code == Opcode::atomic_ && y->code == Opcode::atomic_ && x->combiner == y->combiner) continue;
+        const bool fresh = ir::alloc_of(*x->view()) || ir::alloc_of(*y->view());
+        if (x->view() != y->view()) {
+          if (graph_.may_alias && !fresh) return false;
+          continue;
+        }
+        if (!apart(*x, *y, a, b)) return false;
+      }
+    }
+    for (const Op* y : accesses_of(b)) {
+      if (std::find(views.begin(), views.end(), y->view()) == views.end()) views.push_back(y->view());
+    }
+    return views.size() <= kMostViews;
+  }
+
+  /// Iteration i of `a` and iteration k of `b` touch different elements unless i == k.
+  static bool apart(const Op& x, const Op& y, const Op& a, const Op& b) {
+    for (size_t d = 0; d < x.access->offset.size(); ++d) {
+      Affine rx = row(x, d), ry = row(y, d);
+      const Wide c = rx.coef(*induction(a));
+      if (c != ry.coef(*induction(b))) continue;
+      rx.add(*induction(a), -c);
+      ry.add(*induction(b), -c);
+      const auto outside = [&](const Affine& r) {
+        return std::all_of(r.terms.begin(), r.terms.end(), [&](const auto& term) {
+          return ir::defined_outside(*term.first, body_of(a)) && ir::defined_outside(*term.first, body_of(b));
+        });
+      };
+      if (!outside(rx) || !outside(ry)) continue;
+      rx.add(ry, -1);
+      if (!rx.is_constant()) continue;
+      if (c == 0 ? rx.constant != 0 : rx.constant == 0 || rx.constant % c != 0) return true;
+    }
+    return false;
+  }
+
+  /// The ops between the loops that the second one needs: they go before the first. False where that is not possible.
+  bool collect_between(const Op& first, const Op& second, std::vector<Op*>& needed) {
+    std::vector<const Value*> used(second.operands.begin(), second.operands.end());
+    ir::walk(body_of(second), [&](const Op& op) { used.insert(used.end(), op.operands.begin(), op.operands.end()); });
+    for (Op* op = second.prev; op != &first; op = op->prev) {
+      const bool wanted = std::any_of(op->results.begin(), op->results.end(), [&](const Value* v) {
+        return std::find(used.begin(), used.end(), v) != used.end();
+      });
+      if (op->code == Opcode::load_) {
+        // It stays behind, so the second loop must not write what it reads.
+        if (wanted || writes_view(second, *op->view())) return false;
+        continue;
+      }
+      if (!wanted) continue;
+      used.insert(used.end(), op->operands.begin(), op->operands.end());
+      for (const Value* v : op->operands) {
+        if (v->op == &first) return false;
+      }
+      needed.insert(needed.begin(), op);
+    }
+    return true;
+  }
+
+  bool writes_view(const Op& loop, const Value& view) {
+    for (const Op* op : accesses_of(loop)) {
+      if (op->code != Opcode::load_ && (op->view() == &view || graph_.may_alias)) return true;
+    }
+    return false;
+  }
+
+  void merge(Op& first, Op& second) {
+    Block &into = body_of(first), &from = body_of(second);
+    std::vector<Value*> to(graph_.value_count());
+    to[induction(second)->id] = induction(first);
+    const auto offset = static_cast<int>(first.results.size());
+    for (size_t k = 0; k < second.results.size(); ++k) {
+      const Value* arg = from.args[1 + k];
+      ir::Carried carried = second.loop->carried[k];
+      if (carried.leader >= 0) carried.leader += offset;
+      if (carried.tie >= 0) carried.tie += offset;
+      const NewCarried added = append_carried(first, second.operands[3 + k], carried, arg->name);
+      added.result->name = second.results[k]->name;
+      to[arg->id] = added.arg;
+      to[second.results[k]->id] = added.result;
+    }
+    Op* end = into.last;
+    for (Op *op = from.first, *next; op; op = next) {
+      next = op->next;
+      from.remove(op);
+      if (op->code == Opcode::poll_) continue;
+      if (!next) {
+        end->operands.insert(end->operands.end(), op->operands.begin(), op->operands.end());
+      } else {
+        into.insert_before(end, op);
+      }
+    }
+    second.parent->remove(&second);
+    first.loop->simd = first.loop->simd && second.loop->simd;
+    if (first.loop->le != second.loop->le) first.loop->le = 0;
+    to.resize(graph_.value_count());
+    ir::replace_uses(graph_, to);
+  }
+
+  ir::Graph& graph_;
+};
+
+}  // namespace
+
+bool fuse(ir::Graph& graph) { return Fuser(graph).run(*graph.body); }
+
+}  // namespace appy::passes

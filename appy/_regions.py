@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ._assemble import ENDS, Assembly, Instr, stack_depths
@@ -31,19 +31,21 @@ class Entry(NamedTuple):
 
 
 class Region:
-    """The outermost annotated statement, with the pragmas in it. Its first entry stands for the others."""
+    """An outermost annotated statement, or a group of them, with the pragmas in it. Its first entry stands for the
+    others."""
 
-    def __init__(self, pragma: PlacedPragma, pragmas: list[PlacedPragma]) -> None:
+    def __init__(self, pragma: PlacedPragma, pragmas: list[PlacedPragma], group: bool = False) -> None:
         self.pragma = pragma
         self.pragmas = pragmas
+        self.group = group
         self.entries: list[Entry] = []
 
 
 def outermost(pragmas: Sequence[PlacedPragma]) -> list[Region]:
     """The regions that these pragmas make, in source order. The `else` of a loop is no part of it."""
-    loops = [p for p in pragmas if p.kind == "loop"]
+    own = [p for p in pragmas if p.kind != "atomic"]
     found: list[Region] = []
-    for p in sorted(loops, key=lambda p: (p.line, -p.end_line)):
+    for p in sorted(own, key=lambda p: (p.line, -p.end_line)):
         if not found or p.line > found[-1].pragma.body_end:
             found.append(Region(p, [q for q in pragmas if p.line <= q.line <= p.body_end]))
     return found
@@ -59,17 +61,80 @@ def locate(assembly: Assembly, pragmas: Sequence[PlacedPragma]) -> list[Region]:
     out: list[Region] = []
     for region in regions:
         kinds: dict[object, Region] = {}
-        for index, instr in enumerate(assembly.instrs):
-            if instr.name != "FOR_ITER" or not _is_loop_of(assembly.instrs, index, region.pragma):
-                continue
-            entry = _entry_of(assembly, index, region, depths)
+        for entry in _copies(assembly, region, depths):
             shape = None if entry is None else _shape(assembly, entry)
             if shape not in kinds:
                 kinds[shape] = Region(region.pragma, region.pragmas)
                 out.append(kinds[shape])
             if entry is not None:
                 kinds[shape].entries.append(entry)
+    return [*_groups(out), *out]
+
+
+def _groups(regions: list[Region]) -> list[Region]:
+    """Runs of annotated statements that follow each other, array statements among them: compiled together they are
+    fused. Where a group cannot be compiled its statements are regions of their own."""
+    out: list[Region] = []
+    run: list[Region] = []
+    for region in [*regions, None]:
+        if run and region is not None and _follows(run[-1], region):
+            run.append(region)
+            continue
+        if len(run) > 1 and any(r.pragma.kind != "loop" for r in run):
+            pragma = run[0].pragma._replace(end_line=run[-1].pragma.end_line)
+            group = Region(pragma, [p for r in run for p in r.pragmas], True)
+            for entries in zip(*(r.entries for r in run)):
+                returns = any(e.returns for e in entries)
+                group.entries.append(Entry(entries[0].begin, entries[-1].end, entries[0].depth, returns))
+            out.append(group)
+        run = [region] if region is not None else []
     return out
+
+
+def _follows(first: Region, second: Region) -> bool:
+    """Each copy of the one statement is followed by a copy of the other."""
+    return len(first.entries) == len(second.entries) and all(
+        a.end is b.begin and a.depth == b.depth and not a.exits and not b.exits
+        for a, b in zip(first.entries, second.entries)
+    )
+
+
+def _copies(assembly: Assembly, region: Region, depths: dict[Instr, int]) -> Iterator[Entry | None]:
+    """The copies of a statement; None for one that cannot be entered."""
+    instrs = assembly.instrs
+    if region.pragma.kind != "loop":
+        for begin, end in _spans(instrs, region.pragma):
+            yield _checked_entry(assembly, begin, end, depths, depths.get(instrs[begin]))
+        return
+    for index, instr in enumerate(instrs):
+        if instr.name == "FOR_ITER" and _is_loop_of(instrs, index, region.pragma):
+            yield _entry_of(assembly, index, region, depths)
+
+
+def _spans(instrs: list[Instr], pragma: PlacedPragma) -> Iterator[tuple[int, int]]:
+    """Where the instructions of an assignment or an expression statement stand: it ends with what stores its value."""
+    start = (pragma.line, pragma.iter_column)
+
+    def inside(instr: Instr) -> bool:
+        line, _, column, _ = instr.position
+        if line is None or not pragma.line <= line <= pragma.end_line or instr.name == "RESUME":
+            return False
+        return column is None or (line, column) >= start
+
+    at = 0
+    while at < len(instrs):
+        if not inside(instrs[at]):
+            at += 1
+            continue
+        end = at
+        while end < len(instrs) and inside(instrs[end]):
+            end += 1
+        last = end
+        while last > at and not instrs[last - 1].name.startswith(("STORE_", "POP_TOP")):
+            last -= 1
+        if last > at and last < len(instrs):
+            yield at, last
+        at = end
 
 
 def _is_loop_of(instrs: list[Instr], index: int, pragma: PlacedPragma) -> bool:
@@ -114,8 +179,15 @@ def _entry(assembly: Assembly, index: int, pragma: PlacedPragma, depths: dict[In
     end = _after_else(instrs, begin, index, stop, pragma)
     if end is None:
         return None
-    depth = depths[for_iter] - 1
-    if depths.get(instrs[begin]) != depth or depths.get(instrs[end], depth) != depth:
+    return _checked_entry(assembly, begin, end, depths, depths[for_iter] - 1)
+
+
+def _checked_entry(
+    assembly: Assembly, begin: int, end: int, depths: dict[Instr, int], depth: int | None
+) -> Entry | None:
+    """The instructions as an entry, or None where they are no statement that control enters at its beginning only."""
+    instrs = assembly.instrs
+    if depth is None or depths.get(instrs[begin]) != depth or depths.get(instrs[end], depth) != depth:
         return None
     inside = instrs[begin:end]
     members = set(inside[1:])

@@ -136,7 +136,7 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
     assembly = disassemble(code)
     key = None
     inserted: dict[Any, list[Any]] = {}
-    made: list[tuple[Any, Any]] = []
+    made: list[tuple[Any, Any, Options]] = []
     stack = code.co_stacksize
     new_consts = list(consts)
     for index, found in enumerate(locate(assembly, pragmas)):
@@ -148,11 +148,12 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
             continue
         if key is None:
             key = _key(code, pragmas, options)
+        own = (*((k, v) for k, v in options if k != "strict"), ("group", True)) if found.group else options
         region = _regions.get((key, index))
         if region is None:
-            region = _make_region(key, index, remade(code), assembly, found, options)
+            region = _make_region(key, index, remade(code), assembly, found, own)
             _regions[key, index] = region
-        made.append((region, found))
+        made.append((region, found, own))
         at = len(new_consts)
         new_consts.append(region)
         for entry in found.entries:
@@ -160,16 +161,16 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
             if entry.returns or entry.exits:
                 true = _constant(new_consts, True)
                 marks = [_constant(new_consts, mark(k)) for k in range(len(entry.exits))]
-            inserted[entry.begin] = call_region(entry, at, true, marks)
+            inserted.setdefault(entry.begin, []).extend(call_region(entry, at, true, marks))
             stack = max(stack, entry.depth + (3 if entry.returns or entry.exits else 2))
     if not inserted:
         return None
     rewritten = assembly.assemble(inserted, tuple(new_consts), stack)
-    for region, found in made:
+    for region, found, own in made:
         # Offsets in the rewritten code, which is what gets pickled.
         entry = found.entries[0]
         after = inserted.get(entry.end, [entry.end])[0]
-        recipe = _recipe(region.key, entry.begin.new_offset, after.new_offset, _rows(found.pragmas), options)
+        recipe = _recipe(region.key, entry.begin.new_offset, after.new_offset, _rows(found.pragmas), own)
         # A region with exits is traced in a code object that no pickle holds: it stays in the interpreter there.
         _C.set_recipe(region, "bool" if entry.exits else recipe)
     return rewritten

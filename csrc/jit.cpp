@@ -72,6 +72,15 @@ std::unique_ptr<runtime::Kernel> select_backend(const ir::Graph& graph, const Re
   return cpu::compile(graph, {.isa = isa, .keep_listing = listing, .name = name});
 }
 
+/// Is there something that the interpreter must do, after something was written that it must not do again?
+bool may_fail_late(const ir::Graph& graph) {
+  bool found = false;
+  ir::walk(*graph.body, [&](const ir::Op& op) {
+    found |= op.code == ir::Opcode::check_ && op.check->kind == ir::CheckKind::decline_ && !op.check->declines;
+  });
+  return found;
+}
+
 }  // namespace
 
 class RegionCache::Impl {
@@ -174,6 +183,9 @@ class RegionCache::Impl {
     APPY_CHECK(faults.empty(), "the tracer made a bad graph:\n" + faults);
 #endif
     passes::run(graph, pass_options([&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); }));
+    if (options_.group && may_fail_late(graph)) {
+      throw Abort(AbortId::group_, {}, options_.line, options_.file);
+    }
     std::unique_ptr<runtime::Kernel> kernel = select_backend(graph, options_, log.wants(stage_asm));
     log.listing(*kernel);
 
@@ -229,6 +241,7 @@ class RegionCache::Impl {
   }
 
   Outcome refuse(const SpecializationReport& why) {
+    if (options_.group) return Outcome::declined;
     std::string message = refusal_message(why, options_);
     if (options_.strict) {
       raise_compile_error(message);

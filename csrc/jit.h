@@ -30,6 +30,7 @@ uint8_t parse_stages(const std::string& names, std::string* unknown = nullptr);
 struct RegionOptions {
   bool exact = false;
   bool strict = false;
+  bool group = false;    // several statements, which are regions of their own too: a refusal is nobody's business
   bool dry_run = false;  // compile and dump, then let the interpreter run the statement
   int threads = 0;       // 0: as many as this process may use
   Backend backend = Backend::automatic;

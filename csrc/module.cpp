@@ -80,6 +80,8 @@ appy::RegionOptions options_of(const py::dict& options) {
       out.strict = py::cast<bool>(value);
     else if (name == "dry_run")
       out.dry_run = py::cast<bool>(value);
+    else if (name == "group")
+      out.group = py::cast<bool>(value);
     else if (name == "threads")
       out.threads = py::cast<int>(value);
     else if (name == "backend")

@@ -153,9 +153,9 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
   auto put_value = [&](size_t index, DType t, x86::Reg r) {
     x86::Gp word = cc_.newGpq();
     if (t == DType::f64_) {
-      cc_.vmovq(word, r.as<x86::Xmm>());
+      cc_.vpextrq(word, r.as<x86::Xmm>(), 0);  // see exits.cpp
     } else if (t == DType::f32_) {
-      cc_.vmovd(word.r32(), r.as<x86::Xmm>());
+      cc_.vpextrd(word.r32(), r.as<x86::Xmm>(), 0);
     } else {
       cc_.mov(word, r.as<x86::Gp>());
     }

@@ -304,6 +304,10 @@ x86::Vec VectorLoop::reverse(DType t, x86::Vec v) {
     cc_.emit(Id::kIdVpshufd, r, v, asmjit::Imm(size == 4 ? 0x1b : 0x4e));
   } else if (n == 32 && size == 8) {
     cc_.vpermq(r, v, 0x1b);
+  } else if (n == 64 && size == 8) {
+    // Not by vpermq with an index register: once that is spilled, asmjit takes the form with an immediate for it.
+    cc_.emit(Id::kIdVshufi64x2, r, v, v, asmjit::Imm(0x1b));
+    cc_.emit(Id::kIdVpshufd, r, r, asmjit::Imm(0x4e));
   } else {
     auto [at, fresh] = strided_.try_emplace({0, size});
     if (fresh) {

@@ -12,7 +12,6 @@ using ir::Value;
 namespace {
 
 constexpr Wide kInfinity = Wide{1} << 124;
-constexpr Wide kMaxCoef = Wide{1} << 48;
 
 bool manageable(const Affine& sum) {
   if (sum.terms.size() > 10 || sum.constant > kInfinity / 16 || sum.constant < -kInfinity / 16) return false;

@@ -37,6 +37,9 @@ inline Affine difference(const Affine& a, const Affine& b, Wide c) {
   return out;
 }
 
+/// Coefficients of affine sums stay below it.
+constexpr Wide kMaxCoef = Wide{1} << 48;
+
 class Ranges::Impl {
  public:
   explicit Impl(const ir::Graph& graph) : graph_(graph) {}

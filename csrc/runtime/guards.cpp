@@ -98,6 +98,10 @@ Guards::Guards(const Signature& signature, const ir::Graph& graph, const Scope& 
       if (in.written) step.flags |= NPY_ARRAY_WRITEABLE;
       if (in.layout == ir::Layout::c) step.flags |= NPY_ARRAY_C_CONTIGUOUS;
       if (in.layout == ir::Layout::f) step.flags |= NPY_ARRAY_F_CONTIGUOUS;
+      for (size_t d = 0; d < in.single.size(); d++) {
+        step.asked |= uint64_t{in.single[d] != Input::Single::unasked} << d;
+        step.single |= uint64_t{in.single[d] == Input::Single::yes} << d;
+      }
       step.inner = in.layout == ir::Layout::inner;
     }
     if (in.from == From::global) step.in_globals = look_up(scope.globals, in.key.get()) != nullptr;
@@ -213,6 +217,8 @@ bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges)
   auto rank = static_cast<size_t>(step.rank);
   if (step.inner && rank && shape[rank - 1] > 1 && strides[rank - 1] != descr->elsize && PyArray_SIZE(array))
     return false;
+  for (size_t d = 0; step.asked >> d; d++)
+    if ((step.asked >> d & 1) && (shape[d] == 1) != (step.single >> d & 1)) return false;
   if (step.same_view_as >= 0) return same_view(object, entry.objects[static_cast<size_t>(step.same_view_as)]);
   if (step.word < 0) return true;
   ir::Word* word = &entry.args[static_cast<size_t>(step.word)];

@@ -87,6 +87,7 @@ class Guards {
     int flags = 0;   // array: NPY_ARRAY_* that must be set
     int number = 0;  // array: type number
     int rank = 0;
+    uint64_t asked = 0, single = 0;  // dimensions that must, or where not in `single` must not, have extent 1
     int same_view_as = -1;
     int word = -1;  // where its argument words begin, or -1
     PyScalarType scalar;

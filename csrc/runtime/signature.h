@@ -70,6 +70,9 @@ struct Input {
   int rank = 0;
   ir::Layout layout = ir::Layout::strided;
   bool written = false;
+  /// array: of which dimensions the trace has asked whether they have extent 1, which is then guarded.
+  enum class Single : uint8_t { unasked, yes, no };
+  std::vector<Single> single;
   int param = -1;         // the graph parameter it feeds (scalar, array), or -1
   int same_view_as = -1;  // array: an earlier array input with the same data, shape and strides; it shares its param
   std::string name;       // for messages: "x", "self.data", "dims[0]"

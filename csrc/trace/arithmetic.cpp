@@ -4,6 +4,7 @@
 
 #include "runtime/numpy.h"
 #include "trace/tagged.h"
+#include "trace/tensor.h"
 
 namespace appy::trace {
 namespace {
@@ -319,6 +320,11 @@ Traced divide(Context& c, const Traced& a, const Traced& b) {
 }
 
 Traced binary(Context& c, BinaryOp op, const Traced& a, const Traced& b) {
+  if (is_tensor(a) || is_tensor(b)) {
+    if (op == BinaryOp::matrix_multiply) return matmul(c, a, b, false);
+    const Traced operands[] = {a, b};
+    return map(c, operands, [op](Context& context, Scalars x) { return binary(context, op, x[0], x[1]); });
+  }
   if (a.tag && a.is_scalar()) {
     return per_alternative(c, a, [&](Context& g, const Traced& x) { return binary(g, op, x, b); });
   }

@@ -6,6 +6,7 @@
 #include "trace/conversion.h"
 #include "trace/functions.h"
 #include "trace/handlers.h"
+#include "trace/tensor.h"
 
 namespace appy::trace {
 namespace {
@@ -26,6 +27,7 @@ Traced method(const Traced& self, std::string_view name) {
 }
 
 std::optional<Traced> array_attribute(Context& c, const Traced& array, std::string_view name) {
+  if (array.kind == Kind::tensor || name == "T") return tensor_attribute(c, array, name);
   Emit e(c);
   const ir::Type& type = array.value->type;
   auto product = [&] {
@@ -46,7 +48,6 @@ std::optional<Traced> array_attribute(Context& c, const Traced& array, std::stri
   if (name == "size") return py_int(product());
   if (name == "nbytes") return py_int(e.op(Opcode::mul_, {product(), e.i64(ir::size_of(type.dtype))}));
   if (name == "dtype") return dtype_object(c, type.dtype);
-  if (name == "T" && type.rank <= 1) return array;
   return {};
 }
 
@@ -167,10 +168,11 @@ Traced call_method(Context& c, const Traced& self, const std::string& name, Args
 
 Traced getattr(Context& c, const Traced& t, std::string_view name) {
   std::optional<Traced> found;
-  if (t.kind == Kind::array) found = array_attribute(c, t, name);
+  if (t.kind == Kind::array || t.kind == Kind::tensor) found = array_attribute(c, t, name);
   if (t.kind == Kind::scalar) found = scalar_attribute(c, t, name);
   if (found) return *found;
   if (has_method(t, name)) return method(t, name);
+  if ((t.kind == Kind::array || t.kind == Kind::tensor) && has_tensor_method(name)) return method(t, name);
   if (t.kind == Kind::object && has_plain_attributes(t.object.get())) {
     const Ref value = Ref::steal(PyObject_GetAttrString(t.object.get(), std::string(name).c_str()));
     if (value) return constant(c, value.get());

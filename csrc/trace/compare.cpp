@@ -1,6 +1,7 @@
 #include "trace/arithmetic.h"
 #include "trace/semantics.h"
 #include "trace/tagged.h"
+#include "trace/tensor.h"
 
 namespace appy::trace {
 namespace {
@@ -120,6 +121,10 @@ Value* numpy_compare(Context& c, CompareOp op, const Traced& a, const Traced& b)
 
 Traced compare(Context& c, CompareOp op, const Traced& a, const Traced& b) {
   Emit e(c);
+  if (is_tensor(a) || is_tensor(b)) {
+    const Traced operands[] = {a, b};
+    return map(c, operands, [op](Context& context, Scalars x) { return compare(context, op, x[0], x[1]); });
+  }
   if (a.tag && a.is_scalar()) {
     return per_alternative(c, a, [&](Context& g, const Traced& x) { return compare(g, op, x, b); });
   }

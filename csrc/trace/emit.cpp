@@ -95,7 +95,10 @@ std::string describe(const Traced& t) {
     case Kind::scalar:
       return t.tag ? "int or float, depending on the path" : runtime::name_of(t.type);
     case Kind::array:
+    case Kind::tensor:
       return "np.ndarray";
+    case Kind::slice:
+      return "slice";
     case Kind::tuple:
       return "tuple";
     case Kind::range:

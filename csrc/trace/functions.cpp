@@ -1,5 +1,6 @@
 #include "trace/functions.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
@@ -9,6 +10,7 @@
 #include "trace/conversion.h"
 #include "trace/handlers.h"
 #include "trace/tagged.h"
+#include "trace/tensor.h"
 
 namespace appy::trace {
 namespace {
@@ -54,11 +56,7 @@ void load(Registry& r, const char* module) {
   }
 }
 
-Registry& loaded_registry() {
-  Registry& r = registry();
-  for (const char* module : {"builtins", "math", "numpy", "scipy.special"}) load(r, module);
-  return r;
-}
+constexpr const char* modules[] = {"builtins", "math", "numpy", "scipy.special"};
 
 std::string name_of_callable(const Traced& callable) {
   if (callable.kind == Kind::method) return describe(callable);
@@ -103,7 +101,16 @@ bool is_numpy_info(PyObject* callable) {
   return false;
 }
 
+/// Ufuncs act on the elements of arrays; of the builtins abs() and pow() do.
+bool acts_on_elements(const Function& row) {
+  if (std::strcmp(row.module, "math") == 0) return false;
+  return std::strcmp(row.module, "builtins") != 0 || row.code == Opcode::abs_;
+}
+
 Traced call_row(Context& c, const Function& row, Args args) {
+  if (std::any_of(args.begin(), args.end(), is_tensor) && acts_on_elements(row)) {
+    return map(c, args, [&row](Context& context, Scalars x) { return call_row(context, row, x); });
+  }
   for (size_t i = 0; i < args.size(); i++) {
     if (!args[i].is_scalar() || !args[i].tag) continue;
     return per_alternative(c, args[i], [&](Context& g, const Traced& t) {
@@ -128,15 +135,20 @@ std::optional<DType> scalar_class_dtype(PyObject* callable) {
 std::span<const Function> all_functions() { return rows; }
 
 PyObject* callable_of(const Function& row) {
-  Registry& r = loaded_registry();
+  Registry& r = registry();
+  load(r, row.module);
   const auto found = r.callables.find(&row);
   return found == r.callables.end() ? nullptr : found->second.get();
 }
 
 const Function* find_function(PyObject* callable) {
-  Registry& r = loaded_registry();
-  const auto found = r.rows.find(callable);
-  return found == r.rows.end() ? nullptr : found->second;
+  Registry& r = registry();
+  for (const char* module : modules) {
+    load(r, module);
+    const auto found = r.rows.find(callable);
+    if (found != r.rows.end()) return found->second;
+  }
+  return nullptr;
 }
 
 void require_inexact(const Context& c, const Function& f) {
@@ -186,6 +198,10 @@ ir::Value* as_index(Context& c, const Traced& t) {
 std::optional<Traced> call(Context& c, const Traced& callable, Args args,
                            std::span<const std::pair<std::string, Traced>> kwargs) {
   if (callable.kind == Kind::method) {
+    const Traced& self = callable.items.at(0);
+    if (self.kind == Kind::array || self.kind == Kind::tensor) {
+      return call_tensor_method(c, self, callable.name, args, kwargs);
+    }
     if (!kwargs.empty()) refuse(c, AbortId::call_, name_of_callable(callable) + " with keyword arguments");
     return call_method(c, callable.items.at(0), callable.name, args);
   }
@@ -196,6 +212,7 @@ std::optional<Traced> call(Context& c, const Traced& callable, Args args,
   }
   const Function* row = find_function(object);
   if (!row) {
+    if (std::optional<Traced> result = call_tensor_function(c, object, args, kwargs)) return result;
     if (PyFunction_Check(object)) return {};
     if (kwargs.empty() && is_numpy_info(object)) {
       if (std::optional<Traced> folded = fold_call(c, object, args)) return folded;

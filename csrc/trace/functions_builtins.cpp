@@ -4,6 +4,7 @@
 #include "trace/conversion.h"
 #include "trace/handlers.h"
 #include "trace/tagged.h"
+#include "trace/tensor.h"
 
 namespace appy::trace {
 namespace {
@@ -17,9 +18,35 @@ using ir::Value;
   refuse(c, AbortId::call_, text + ")");
 }
 
+/// sum(), min() and max() of the elements of a vector; an empty one gives another type, or raises.
+TensorRef elements(Context& c, const Function& f, const Traced& x) {
+  Emit e(c);
+  TensorRef t = as_tensor(c, x);
+  if (t->rank() != 1) refuse_call(c, f, {&x, 1});
+  e.check(CheckKind::decline_, e.gt(t->shape[0], e.i64(0)));
+  return t->heavy || t->checks ? materialised(c, t) : t;
+}
+
+Traced sum_of_elements(Context& c, const Function& f, const Traced& x) {
+  const TensorRef t = elements(c, f, x);
+  Axes all;
+  all.reduced = {true};
+  return reduce(c, Reduction::sum, t, all, t->dtype == DType::bool_ ? DType::i64_ : t->dtype, {});
+}
+
+Traced extremum_of_elements(Context& c, const Function& f, const Traced& x) {
+  const TensorRef t = elements(c, f, x);
+  Value* const first[] = {c.builder().i64(0)};
+  Value* const init[] = {t->at(c, first).value};
+  return np_scalar(accumulate(c, t->shape, init, true, [&](Index index, std::span<Value* const> carried) {
+    return std::vector<Value*>{Emit(c).op(f.code, {carried[0], t->at(c, index).value})};
+  })[0]);
+}
+
 /// min and max keep the argument itself: `take` decides whether the later one replaces the earlier.
 Traced extremum(Context& c, const Function& f, Args args, CompareOp take) {
   Emit e(c);
+  if (args.size() == 1 && is_tensor(args[0])) return extremum_of_elements(c, f, args[0]);
   if (args.size() == 1) {
     if (args[0].kind != Kind::tuple || args[0].items.empty()) refuse_call(c, f, args);
     args = args[0].items;
@@ -93,6 +120,9 @@ Traced builtin_len(Context& c, const Function& f, Args args) {
     case Kind::array:
       if (x.value->type.rank == 0) refuse_call(c, f, args);
       return py_int(c.builder().dim(x.value, 0));
+    case Kind::tensor:
+      if (x.tensor->rank() == 0) refuse_call(c, f, args);
+      return py_int(x.tensor->shape[0]);
     case Kind::tuple:
       return py_int(e.i64(static_cast<int64_t>(x.items.size())));
     case Kind::range: {
@@ -150,6 +180,7 @@ Traced builtin_round(Context& c, const Function& f, Args args) {
 }
 
 Traced builtin_sum(Context& c, const Function& f, Args args) {
+  if (args.size() == 1 && is_tensor(args[0])) return sum_of_elements(c, f, args[0]);
   if (args[0].kind != Kind::tuple) refuse_call(c, f, args);
   Traced total = args.size() == 2 ? args[1] : py_int(c.builder().i64(0));
   for (const Traced& t : args[0].items) {

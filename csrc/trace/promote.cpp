@@ -78,6 +78,7 @@ PyObject* big_int(const Traced& t) {
 Traced number(Context& context, const Traced& t, const Traced* other) {
   if (t.kind == Kind::scalar) return t;
   if (t.kind == Kind::zero_d) return make(t.type, t.value);
+  if (t.kind == Kind::array && t.value->type.rank == 0) return np_scalar(context.builder().load(t.value, {}));
   PyObject* big = big_int(t);
   if (!big || !other) refuse(context, AbortId::unsupported_type_, describe(t));
   if ((other->kind == Kind::scalar || other->kind == Kind::zero_d) && !other->tag) {

@@ -60,6 +60,10 @@ class Recorder : public Context {
   int line() const override { return line_; }
   bool exact() const override { return region_.exact; }
   void mark_written(const Traced& array) override;
+  ir::Value* extent(const Traced& array, int dim) override;
+  std::optional<int64_t> sample(const ir::Value*) const override;
+  void poll() override;
+  bool annotated() const override;
 
  private:
   using Stops = std::vector<bool>;
@@ -85,6 +89,10 @@ class Recorder : public Context {
   void prepare();
   void finish(Outcome);
   void add_output(const Merged&, runtime::Output, std::vector<ir::Type>& types);
+  bool may_drop(size_t slot, const Slot& last);
+  bool is_choice(const Slot& last, size_t stored) const;
+  ir::Value* choice(const Slot&);
+  void escape(const Slot&);
   void snapshot(ir::Op*);
   [[noreturn]] void abort(AbortId, std::string detail = {}) const;
 
@@ -117,6 +125,10 @@ class Recorder : public Context {
   enum class Flow : uint8_t { next, dead };
   Flow step(const bytecode::Instruction&);
   Flow subscript_op(const bytecode::Instruction&);
+  Traced pop_slice(int count);
+  void load_element(const bytecode::Instruction&, bool duplicated, Traced container, Traced index);
+  void store_element(Traced container, Traced index);
+  void materialise_pending();
   ir::Value* condition(const bytecode::Instruction&, bool& pops_on_jump, bool& pops_on_fall);
   Flow raise(int count);
   /// `unbound`: what the check says of a variable without a value.
@@ -166,12 +178,15 @@ class Recorder : public Context {
   Frame region_frame_;
   size_t variables_ = 0;                      // slots of the region's variables
   std::vector<size_t> stored_;                // those that the region stores to
+  std::vector<bool> live_after_;              // by localsplus: read after the region, as far as can be told
+  int end_ = 0;                               // the first instruction after the region
   std::vector<PyObject*> stored_globals_;     // names, borrowed from co_names
   std::map<int, Traced> entry_values_;        // by variable
   std::map<std::string, Traced> globals_;     // by function input and name
   std::map<std::string, Traced> attributes_;  // by input and name
   std::map<PyCodeObject*, std::unique_ptr<Code>> codes_;
   std::vector<Ref> alive_;
+  std::map<const ir::Value*, int64_t> samples_;           // integer parameters, as they are in the frame
   std::vector<PyObject*> arrays_;                         // by input, borrowed; null: no array
   std::map<const ir::Op*, std::vector<Slot>> snapshots_;  // values of stored_ at checks and polls
   std::vector<Slot> reordered_state_;                     // of stored_ before the outermost parallel or simd loop

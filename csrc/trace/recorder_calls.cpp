@@ -4,6 +4,7 @@
 #include "support/abort.h"
 #include "trace/recorder.h"
 #include "trace/recorder_loop.h"
+#include "trace/tensor.h"
 
 namespace appy::trace {
 
@@ -142,6 +143,9 @@ Recorder::Flow Recorder::inline_call(const Traced& function, std::vector<Traced>
   callee.file = text_of(code->co_filename);
   callee.caller = frame_;
   callee.locals = slots_.size();
+  // A parameter is a variable: what it holds has been computed.
+  for (Traced& t : args) t = is_lazy(t) && !t.tensor->ramp ? materialised(*this, t) : std::move(t);
+  for (auto& [key, t] : named) t = is_lazy(t) && !t.tensor->ramp ? materialised(*this, t) : std::move(t);
   std::vector<Slot> locals = bind(function, args, named);
   slots_.insert(slots_.end(), locals.begin(), locals.end());
   callee.result = slots_.size();

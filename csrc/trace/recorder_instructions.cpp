@@ -2,6 +2,7 @@
 #include "support/abort.h"
 #include "support/check.h"
 #include "trace/recorder.h"
+#include "trace/tensor.h"
 
 namespace appy::trace {
 
@@ -84,7 +85,17 @@ Recorder::Flow Recorder::load_variable(size_t slot, const std::string& name, ir:
   return Flow::next;
 }
 
+/// Expressions that wait on the stack read arrays as they are now; before a store they are computed.
+void Recorder::materialise_pending() {
+  for (size_t k = variables_; k < slots_.size(); ++k) {
+    Slot& s = slots_[k];
+    if (s.kind != Slot::Kind::value || !is_lazy(s.traced) || s.traced.tensor->reads.empty()) continue;
+    s.traced = materialised(*this, s.traced);
+  }
+}
+
 void Recorder::store_variable(size_t slot, Traced t) {
+  if (is_lazy(t) && !t.tensor->ramp) t = materialised(*this, t);
   if (t.kind == Kind::method || t.kind == Kind::zero_d) abort(AbortId::live_out_, "a bound method or a 0-d array");
   slots_[slot] = Slot::of(std::move(t));
 }
@@ -171,6 +182,38 @@ bool Recorder::in_atomic_statement(const Instruction& i) const {
   return false;
 }
 
+/// start, stop[, step] from the stack.
+Traced Recorder::pop_slice(int count) {
+  Traced t;
+  t.kind = Kind::slice;
+  t.items.assign(3, object(Py_None));
+  for (size_t k = static_cast<size_t>(count); k-- > 0;) t.items[k] = pop();
+  return t;
+}
+
+void Recorder::load_element(const Instruction& i, bool duplicated, Traced container, Traced index) {
+  if (!duplicated || container.kind != Kind::array || !in_atomic_statement(i)) {
+    push(getitem(*this, container, index));
+    return;
+  }
+  Slot s = Slot::of({});
+  s.kind = Slot::Kind::element;
+  s.traced.kind = Kind::tuple;
+  s.traced.items = {std::move(container), std::move(index)};
+  slots_.push_back(std::move(s));
+}
+
+void Recorder::store_element(Traced container, Traced index) {
+  if (slots_.back().kind == Slot::Kind::update) {
+    Slot s = std::move(slots_.back());
+    slots_.pop_back();
+    atomic_update(*this, s.op, s.traced.items[0], s.traced.items[1], s.traced.items[2]);
+    return;
+  }
+  const Traced value = pop();
+  setitem(*this, container, index, value);
+}
+
 // Subscripts and in-place operators, among them the pieces of an atomic update: container[index] is not loaded but kept
 // as an element, the operator makes an update of it, and the store performs the update.
 Recorder::Flow Recorder::subscript_op(const Instruction& i) {
@@ -181,15 +224,22 @@ Recorder::Flow Recorder::subscript_op(const Instruction& i) {
           top >= frame_->stack + 4 && same(slots_[top - 1], slots_[top - 3]) && same(slots_[top - 2], slots_[top - 4]);
       Traced index = pop();
       Traced container = pop();
-      if (duplicated && container.kind == Kind::array && in_atomic_statement(i)) {
-        Slot s = Slot::of({});
-        s.kind = Slot::Kind::element;
-        s.traced.kind = Kind::tuple;
-        s.traced.items = {container, index};
-        slots_.push_back(std::move(s));
-      } else {
-        push(getitem(*this, container, index));
-      }
+      load_element(i, duplicated, std::move(container), std::move(index));
+      return Flow::next;
+    }
+    case Op::binary_slice_: {
+      const size_t top = slots_.size();
+      bool duplicated = top >= frame_->stack + 6;
+      for (size_t k = 1; duplicated && k <= 3; ++k) duplicated = same(slots_[top - k], slots_[top - k - 3]);
+      Traced index = pop_slice(2);
+      Traced container = pop();
+      load_element(i, duplicated, std::move(container), std::move(index));
+      return Flow::next;
+    }
+    case Op::store_slice_: {
+      Traced index = pop_slice(2);
+      Traced container = pop();
+      store_element(std::move(container), std::move(index));
       return Flow::next;
     }
     case Op::binary_op_: {
@@ -204,21 +254,20 @@ Recorder::Flow Recorder::subscript_op(const Instruction& i) {
       }
       Traced b = pop();
       Traced a = pop();
-      if (i.arg2 && a.kind == Kind::array) abort(AbortId::array_statement_, "an in-place operator on an array");
+      const auto op = static_cast<BinaryOp>(i.arg);
+      if (i.arg2 && (is_tensor(a) || a.kind == Kind::array) && !is_lazy(a)) {
+        if (op == BinaryOp::matrix_multiply) abort(AbortId::array_statement_, "an in-place matrix product");
+        update(*this, op, as_tensor(*this, a), b);
+        push(std::move(a));
+        return Flow::next;
+      }
       push(binary(*this, static_cast<BinaryOp>(i.arg), a, b));
       return Flow::next;
     }
     default: {  // store_subscr
       Traced index = pop();
       Traced container = pop();
-      if (slots_.back().kind == Slot::Kind::update) {
-        Slot s = std::move(slots_.back());
-        slots_.pop_back();
-        atomic_update(*this, s.op, s.traced.items[0], s.traced.items[1], s.traced.items[2]);
-        return Flow::next;
-      }
-      Traced value = pop();
-      setitem(*this, container, index, value);
+      store_element(std::move(container), std::move(index));
       return Flow::next;
     }
   }
@@ -354,7 +403,12 @@ Recorder::Flow Recorder::step(const Instruction& i) {
     case Op::binary_op_:
     case Op::binary_subscr_:
     case Op::store_subscr_:
+    case Op::binary_slice_:
+    case Op::store_slice_:
       return subscript_op(i);
+    case Op::build_slice_:
+      push(pop_slice(i.arg));
+      return Flow::next;
     case Op::unary_negative_:
       push(unary(*this, UnaryOp::negative, pop()));
       return Flow::next;
@@ -412,10 +466,6 @@ Recorder::Flow Recorder::step(const Instruction& i) {
     }
     case Op::raise_varargs_:
       return raise(i.arg);
-    case Op::build_slice_:
-    case Op::binary_slice_:
-    case Op::store_slice_:
-      abort(AbortId::array_statement_, "a slice");
     case Op::unsupported_:
       abort(AbortId::opcode_, pycompat::raw_name(i.arg));
     default:

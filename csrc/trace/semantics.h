@@ -49,12 +49,20 @@ class Context {
   virtual bool exact() const = 0;
   /// The view was stored to: its input must be writeable (a read-only array aborts: Python raises there).
   virtual void mark_written(const Traced& array) = 0;
+  /// The extent of a dimension of an array; a constant 1 where it is 1, which the region's guards then promise.
+  virtual ir::Value* extent(const Traced& array, int dim) = 0;
+  /// What the i64 value is in the frame that is traced, where it follows from arguments and extents alone.
+  virtual std::optional<int64_t> sample(const ir::Value*) const = 0;
+  /// Emits the poll at the start of a loop's body.
+  virtual void poll() = 0;
+  /// Does a pragma speak of the current statement?
+  virtual bool annotated() const = 0;
 };
 
 Traced constant(Context&, PyObject*);  // int, float, bool, NumPy scalar, tuple of those, or any object (Kind::object)
 
 Traced binary(Context&, BinaryOp, const Traced& a, const Traced& b);
-/// a op= b on a scalar is binary(); on arrays it is refused until tensor statements exist.
+/// a op= b on a scalar is binary(), on an array update() of tensor.h.
 Traced compare(Context&, CompareOp, const Traced& a, const Traced& b);
 Traced identity(Context&, const Traced& a, const Traced& b, bool negated);  // is, is not
 Traced contains(Context&, const Traced& item, const Traced& container, bool negated);
@@ -63,7 +71,8 @@ Traced unary(Context&, UnaryOp, const Traced&);
 ir::Value* truth(Context&, const Traced&);
 
 /// array[index] and array[index] = value; index is a scalar or a tuple of scalars. Emits wrap and bounds checks (with
-/// the axis), integer and dtype checks of the stored value as NumPy has them. Also tuple[constant].
+/// the axis), integer and dtype checks of the stored value as NumPy has them. Also tuple[constant], and subscripts that
+/// select more than one element (tensor.h).
 Traced getitem(Context&, const Traced& container, const Traced& index);
 void setitem(Context&, const Traced& container, const Traced& index, const Traced& value);
 /// container[index] op= value under `#pragma atomic`.

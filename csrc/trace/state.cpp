@@ -96,8 +96,9 @@ Merged merge_values(const Traced& a, const Traced& b, bool carry) {
       return m;
     default:
       if (!same_but_bound(a, b)) {
-        return conflict(a.kind == Kind::array ? "it is bound to different arrays on different paths"
-                                              : "it is bound to different objects on different paths");
+        return conflict(a.kind == Kind::array || a.kind == Kind::tensor
+                            ? "it is bound to different arrays on different paths"
+                            : "it is bound to different objects on different paths");
       }
       m.shape.traced = a;
       m.shape.traced.bound = nullptr;
@@ -110,6 +111,7 @@ Merged merge_values(const Traced& a, const Traced& b, bool carry) {
 bool same(const Traced& a, const Traced& b) {
   if (a.kind != b.kind || a.value != b.value || a.tag != b.tag || a.bound != b.bound) return false;
   if (a.kind == Kind::array && a.input != b.input) return false;
+  if (a.tensor != b.tensor) return false;
   if (a.object.get() != b.object.get() || a.name != b.name || a.items.size() != b.items.size()) return false;
   if (a.kind == Kind::scalar && !(a.type == b.type)) return false;
   for (size_t i = 0; i < a.items.size(); ++i) {

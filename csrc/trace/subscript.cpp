@@ -1,40 +1,13 @@
-#include "runtime/numpy.h"
 #include "trace/arithmetic.h"
 #include "trace/conversion.h"
 #include "trace/semantics.h"
+#include "trace/tensor.h"
 
 namespace appy::trace {
 namespace {
 
 using ir::CheckKind;
 using ir::Value;
-
-/// The subscript as an index that lies in the dimension: wrapped and checked.
-Value* checked_index(Context& c, const Traced& array, int axis, const Traced& t) {
-  Emit e(c);
-  const bool integer = t.is_scalar() && ir::is_int(t.value->type.dtype);
-  // np.array[True] is a mask; a bool among the alternatives of a tag is one too.
-  bool mask = false;
-  for (const PyScalarType& type : t.types) mask |= type.dtype == DType::bool_;
-  if (!integer || mask) refuse(c, AbortId::subscript_, describe(t));
-  Value* extent = c.builder().dim(array.value, axis);
-  Value* index = e.cast(t.value, DType::i64_);
-  const DType type = t.value->type.dtype;
-  if (type == DType::u64_) {
-    e.check(CheckKind::range_error_, e.ge(index, e.i64(0)), "Python int too large to convert to C long");
-  }
-  const std::optional<int64_t> k = known_integer(index);
-  Value* wrapped = index;
-  Value* ok = nullptr;
-  if (!ir::is_signed(type) || (k && *k >= 0)) {
-    ok = e.lt(index, extent);
-  } else {
-    wrapped = e.op(Opcode::wrap_, {index, extent});
-    ok = k ? e.ge(wrapped, e.i64(0)) : e.both(e.ge(wrapped, e.i64(0)), e.lt(wrapped, extent));
-  }
-  e.check(CheckKind::bounds_, ok, {}, {index, e.i64(axis), extent});
-  return wrapped;
-}
 
 std::vector<Value*> checked_indices(Context& c, const Traced& array, const Traced& index) {
   const std::span<const Traced> items = index.kind == Kind::tuple ? std::span(index.items) : std::span(&index, 1);
@@ -45,7 +18,7 @@ std::vector<Value*> checked_indices(Context& c, const Traced& array, const Trace
   }
   std::vector<Value*> result;
   for (int axis = 0; axis < rank; axis++) {
-    result.push_back(checked_index(c, array, axis, items[static_cast<size_t>(axis)]));
+    result.push_back(checked_index(c, c.builder().dim(array.value, axis), axis, items[static_cast<size_t>(axis)]));
   }
   return result;
 }
@@ -66,19 +39,29 @@ Traced getitem(Context& c, const Traced& container, const Traced& index) {
   if (container.kind == Kind::zero_d && index.kind == Kind::tuple && index.items.empty()) {
     return np_scalar(container.value);
   }
+  if (is_tensor_index(container, index)) return tensor_getitem(c, container, index);
   if (container.kind != Kind::array) refuse(c, AbortId::subscript_, "of a value of type " + describe(container));
   const std::vector<Value*> indices = checked_indices(c, container, index);
   return np_scalar(c.builder().load(container.value, indices));
 }
 
 void setitem(Context& c, const Traced& container, const Traced& index, const Traced& value) {
+  if (is_tensor_index(container, index)) {
+    tensor_setitem(c, container, index, value);
+    return;
+  }
   if (container.kind != Kind::array) refuse(c, AbortId::subscript_, "of a value of type " + describe(container));
+  if (is_tensor(value)) refuse(c, AbortId::operands_, "an array that is stored as one element");
   c.mark_written(container);
   const std::vector<Value*> indices = checked_indices(c, container, index);
   c.builder().store(stored(c, value, container.value->type.dtype), container.value, indices);
 }
 
 void atomic_update(Context& c, BinaryOp op, const Traced& container, const Traced& index, const Traced& value) {
+  if (is_tensor_index(container, index)) {
+    tensor_atomic(c, op, container, index, value);
+    return;
+  }
   Emit e(c);
   if (container.kind != Kind::array) refuse(c, AbortId::subscript_, "of a value of type " + describe(container));
   c.mark_written(container);

@@ -18,6 +18,10 @@ class Guarded : public Context {
   int line() const override { return base_.line(); }
   bool exact() const override { return base_.exact(); }
   void mark_written(const Traced& array) override { base_.mark_written(array); }
+  ir::Value* extent(const Traced& array, int dim) override { return base_.extent(array, dim); }
+  std::optional<int64_t> sample(const ir::Value* v) const override { return base_.sample(v); }
+  void poll() override { base_.poll(); }
+  bool annotated() const override { return base_.annotated(); }
 
  private:
   Context& base_;

@@ -1,6 +1,7 @@
 #include "trace/arithmetic.h"
 #include "trace/semantics.h"
 #include "trace/tagged.h"
+#include "trace/tensor.h"
 
 namespace appy::trace {
 namespace {
@@ -14,6 +15,10 @@ PyObject* (*const python_functions[])(PyObject*) = {PyNumber_Negative, PyNumber_
 
 Traced unary(Context& c, UnaryOp op, const Traced& t) {
   Emit e(c);
+  if (is_tensor(t) && op != UnaryOp::not_) {
+    const Traced operands[] = {t};
+    return map(c, operands, [op](Context& context, Scalars x) { return unary(context, op, x[0]); });
+  }
   if (op == UnaryOp::not_) return py_bool(e.negate(truth(c, t)));
   if (t.tag && t.is_scalar()) {
     return per_alternative(c, t, [&](Context& g, const Traced& x) { return unary(g, op, x); });

@@ -1,6 +1,7 @@
 // A traced value: what Python has on its stack or in a local, as far as the tracer knows it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,12 @@ enum class Kind : uint8_t {
   object,  // `object` itself is known: function, module, type, None, str, slice of constants, dtype, ...
   method,  // `items[0]` is self, `name` the attribute: x.sum, i.bit_length
   null,    // the NULL that CPython pushes for calls
+  tensor,  // `tensor`: part of an array, or an expression of arrays that has not been computed (tensor.h)
+  slice,   // `items`: start, stop, step
   zero_d,  // `type` (a NumPy scalar's) and `value`: a 0-d array that is no variable, as np.where returns for scalars
 };
+
+struct Tensor;
 
 struct Traced {
   Kind kind = Kind::unbound;
@@ -38,8 +43,9 @@ struct Traced {
   /// scalar: an i1 that is false where the variable is unbound on some path; null: bound.
   ir::Value* bound = nullptr;
   std::vector<Traced> items;
-  Ref object;             // object; scalar that is a compile-time constant: the Python object itself
-  std::string name;       // method
+  Ref object;        // object; scalar that is a compile-time constant: the Python object itself
+  std::string name;  // method
+  std::shared_ptr<const Tensor> tensor;
   int input = -1;         // the signature input it came from, where it is one unchanged
   bool writeable = true;  // array
 

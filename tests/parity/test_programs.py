@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import array_programs  # noqa: F401  (registers)
 import numpy as np
 import programs
 import pytest

@@ -1,0 +1,154 @@
+// Arrays as values of the trace. A view selects elements of an array in memory; every other tensor is an expression
+// that is computed where an element is asked for, so that the operators of one statement become one loop nest. An
+// expression lives on the traced stack only: what a variable holds, and what a later store could change, is
+// materialised first.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "trace/emit.h"
+
+namespace appy::trace {
+
+using Index = std::span<ir::Value* const>;
+using Element = std::function<Traced(Context&, Index)>;
+
+struct Tensor;
+using TensorRef = std::shared_ptr<const Tensor>;
+
+/// Where one dimension of a view's array is read: at start + step * (index of dimension `dim` of the view), or, where
+/// `dim` is -1, at start alone.
+struct Axis {
+  int dim = -1;
+  ir::Value* start = nullptr;
+  int64_t step = 1;
+};
+
+/// A view that an expression reads. `dims[v]` is the dimension of the expression that indexes dimension v of the view,
+/// or -1 where that has one element; an irregular read may touch any element, and its dims are all -1.
+struct Read {
+  TensorRef view;
+  std::vector<int> dims;
+  bool regular = true;
+
+  void make_irregular() {
+    regular = false;
+    dims.assign(dims.size(), -1);
+  }
+};
+
+struct Tensor {
+  DType dtype = DType::f64_;
+  std::vector<ir::Value*> shape;  // i64; a known 1 broadcasts
+  Element at;                     // a NumPy scalar of `dtype`; the indices are in range
+  Traced base;                    // view: the array
+  std::vector<Axis> axes;         // view: one a dimension of the base
+  std::vector<Read> reads;        // other than views
+  bool heavy = false;             // an element takes a loop: it is not to be computed twice
+  ir::Value* ramp = nullptr;      // element i is ramp + i * ramp_step, as np.arange makes it
+  int64_t ramp_step = 1;
+  bool checks = false;  // an element may leave the region, depending on what is read
+
+  bool is_view() const { return base.kind == Kind::array; }
+  int rank() const { return static_cast<int>(shape.size()); }
+};
+
+Traced tensor(Tensor);
+Traced tensor(TensorRef);
+/// A fresh array as the array that it is, other tensors as they are.
+Traced whole(const TensorRef&);
+/// A view with the base, the axes and the shape given; `dtype` and `at` follow from them.
+TensorRef make_view(Tensor);
+/// An array of any rank as a view, a tensor as it is; null for other values.
+TensorRef as_tensor(Context&, const Traced&);
+/// Is it an array with dimensions, or a tensor?
+bool is_tensor(const Traced&);
+/// An expression, not a view: it has no memory yet.
+bool is_lazy(const Traced&);
+/// What the reads of an expression are, a view's own among them.
+std::vector<Read> reads_of(const TensorRef&);
+
+/// f over the elements of the operands, broadcast against each other; operands that are no tensors go to f as they are.
+using Scalars = std::span<const Traced>;
+using ElementFunction = std::function<Traced(Context&, Scalars)>;
+Traced map(Context&, std::span<const Traced> operands, ElementFunction);
+
+/// The dtype of f's result, and whether it may leave the region depending on the elements. Nothing is emitted but the
+/// checks that do not depend on them.
+struct Probed {
+  DType dtype;
+  bool checks;
+};
+Probed probe(Context&, std::span<const Traced> scalars, std::span<const DType> lanes,
+             const std::function<Traced(Context&, Scalars)>&);
+
+/// The same elements in another arrangement: dimension d of the result is dimension order[d] of t, or a new one of
+/// extent 1 where order[d] is -1; dimensions of t that are left out are indexed by 0 and must have extent 1.
+TensorRef rearranged(Context&, const TensorRef&, std::span<const int> order);
+/// Repeats dimensions of extent 1 so that the shape is this one.
+TensorRef broadcast_to(Context&, const TensorRef&, std::span<ir::Value* const> shape);
+/// The common shape; checks what is not known to agree.
+std::vector<ir::Value*> broadcast_shapes(Context&, std::span<const TensorRef> tensors);
+/// The first result has the shape in common with the second one: equal extents, or the region is left.
+void require_same_extent(Context&, ir::Value* a, ir::Value* b);
+/// Do the two i64 values have the same number, by how they are computed?
+bool same_number(const ir::Value* a, const ir::Value* b);
+
+// tensor_loops.cpp: statements.
+/// The order of loops over `rank` dimensions, outermost first, that makes most of the accesses run along their memory.
+std::vector<int> loop_order(std::span<const Read> touched, size_t rank);
+/// Loops over the shape, the body in the innermost; `order` is that of the loops.
+void for_each(Context&, std::span<ir::Value* const> shape, std::span<const int> order,
+              const std::function<void(Index)>& body);
+/// The same with carried values, which the body takes and gives back.
+std::vector<ir::Value*> accumulate(
+    Context&, std::span<ir::Value* const> shape, std::span<ir::Value* const> inits, bool reorders,
+    const std::function<std::vector<ir::Value*>(Index, std::span<ir::Value* const>)>& body);
+/// A fresh array with the elements of t.
+TensorRef materialised(Context&, const TensorRef&);
+Traced materialised(Context&, const Traced&);
+/// A fresh array, contents unspecified.
+TensorRef allocate(Context&, DType, std::span<ir::Value* const> shape);
+/// target[...] = value, as NumPy's assignment casts and broadcasts.
+void assign(Context&, const TensorRef& target, const Traced& value);
+/// target op= value in place.
+void update(Context&, BinaryOp, const TensorRef& target, const Traced& value);
+/// Is it the very selection of elements that the other is?
+bool same_view(const Tensor&, const Tensor&);
+
+// tensor_index.cpp: subscripts.
+bool is_tensor_index(const Traced& container, const Traced& index);
+Traced tensor_getitem(Context&, const Traced& container, const Traced& index);
+void tensor_setitem(Context&, const Traced& container, const Traced& index, const Traced& value);
+void tensor_atomic(Context&, BinaryOp, const Traced& container, const Traced& index, const Traced& value);
+/// A subscript of one dimension, wrapped and checked.
+ir::Value* checked_index(Context&, ir::Value* extent, int axis, const Traced&);
+
+// tensor_functions.cpp: functions and methods of arrays.
+std::optional<Traced> call_tensor_function(Context&, PyObject* callable, std::span<const Traced> args,
+                                           std::span<const std::pair<std::string, Traced>> kwargs);
+bool has_tensor_method(std::string_view name);
+Traced call_tensor_method(Context&, const Traced& self, const std::string& name, std::span<const Traced> args,
+                          std::span<const std::pair<std::string, Traced>> kwargs);
+std::optional<Traced> tensor_attribute(Context&, const Traced&, std::string_view name);
+
+// tensor_reduce.cpp
+enum class Reduction : uint8_t { sum, prod, max, min, mean, any, all, argmax, argmin, std, var };
+struct Axes {
+  std::vector<bool> reduced;  // by dimension
+  bool keep = false;          // keepdims
+};
+Traced reduce(Context&, Reduction, const TensorRef&, const Axes&, std::optional<DType> dtype, const Traced& ddof);
+Traced cumulate(Context&, BinaryOp, const TensorRef&, int axis, std::optional<DType> dtype);
+
+// tensor_product.cpp
+/// sum (any, for bool) over labels of products: operand k has the labels labels[k], one a dimension, numbered so that
+/// the first `free` of them are the result's dimensions in order.
+TensorRef contraction(Context&, DType, std::span<const TensorRef> operands, std::span<const std::vector<int>> labels,
+                      std::span<ir::Value* const> extents, int free);
+Traced matmul(Context&, const Traced& a, const Traced& b, bool dot);
+Traced outer(Context&, const Traced& a, const Traced& b);
+Traced einsum(Context&, const std::string& subscripts, std::span<const Traced> operands);
+
+}  // namespace appy::trace

@@ -1,0 +1,511 @@
+// Functions and methods that act on whole arrays. functions.def has those that act on elements.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ir/builder.h"
+#include "runtime/numpy.h"
+#include "trace/arithmetic.h"
+#include "trace/conversion.h"
+#include "trace/functions.h"
+#include "trace/tensor.h"
+
+namespace appy::trace {
+namespace {
+
+using ir::Value;
+using Named = std::span<const std::pair<std::string, Traced>>;
+
+bool is_none(const Traced& t) { return t.kind == Kind::object && t.object.get() == Py_None; }
+
+/// The arguments of a call by parameter; what is not given is unbound.
+class Call {
+ public:
+  Call(Context& c, const char* name, std::string_view parameters, Args args, Named named) : c_(c), name_(name) {
+    for (size_t at = 0; at < parameters.size();) {
+      const size_t end = std::min(parameters.find(' ', at), parameters.size());
+      names_.emplace_back(parameters.substr(at, end - at));
+      at = end + 1;
+    }
+    values_.resize(names_.size());
+    if (args.size() > names_.size()) refuse_arguments();
+    std::copy(args.begin(), args.end(), values_.begin());
+    for (const auto& [key, value] : named) {
+      const auto at = std::find(names_.begin(), names_.end(), key);
+      if (at == names_.end()) refuse_arguments();
+      values_[static_cast<size_t>(at - names_.begin())] = value;
+    }
+  }
+
+  Context& context() const { return c_; }
+  [[noreturn]] void refuse_arguments() const {
+    refuse(c_, AbortId::call_, std::string(name_) + " with these arguments");
+  }
+
+  /// Unbound where it is not given, None, or no parameter.
+  Traced operator[](std::string_view name) const {
+    const auto at = std::find(names_.begin(), names_.end(), name);
+    if (at == names_.end()) return {};
+    const Traced& t = values_[static_cast<size_t>(at - names_.begin())];
+    return is_none(t) ? Traced{} : t;
+  }
+  bool given(std::string_view name) const { return (*this)[name].kind != Kind::unbound; }
+  TensorRef array(std::string_view name) const {
+    const Traced t = (*this)[name];
+    if (t.kind != Kind::array && t.kind != Kind::tensor) refuse_arguments();
+    return as_tensor(c_, t);
+  }
+  bool flag(std::string_view name) const {
+    const Traced t = (*this)[name];
+    if (t.kind == Kind::unbound) return false;
+    const std::optional<int64_t> k = t.is_scalar() ? known_integer(t.value) : std::nullopt;
+    if (!k) refuse_arguments();
+    return *k != 0;
+  }
+  std::optional<DType> dtype(std::string_view name = "dtype") const {
+    const Traced t = (*this)[name];
+    if (t.kind == Kind::unbound) return {};
+    if (t.kind != Kind::object) refuse_arguments();
+    std::optional<DType> found = dtype_named(t.object.get());
+    if (!found) refuse(c_, AbortId::array_dtype_, std::string("made by ") + name_);
+    return found;
+  }
+  /// The dimensions that an `axis` argument names; all where it is not given.
+  Axes axes(int rank, std::string_view name = "axis") const {
+    Axes out;
+    const Traced t = (*this)[name];
+    out.reduced.assign(static_cast<size_t>(rank), t.kind == Kind::unbound);
+    if (t.kind == Kind::unbound) return out;
+    const std::span<const Traced> items = t.kind == Kind::tuple ? std::span(t.items) : std::span(&t, 1);
+    for (const Traced& item : items) {
+      const std::optional<int64_t> k = item.is_scalar() ? known_integer(item.value) : std::nullopt;
+      if (!k || *k < -rank || *k >= rank) refuse_arguments();
+      auto reduced = out.reduced[static_cast<size_t>(*k < 0 ? *k + rank : *k)];
+      if (reduced) refuse_arguments();
+      reduced = true;
+    }
+    return out;
+  }
+  void refuse_given(std::initializer_list<std::string_view> names) const {
+    for (std::string_view name : names) {
+      if (given(name)) refuse_arguments();
+    }
+  }
+
+ private:
+  Context& c_;
+  const char* name_;
+  std::vector<std::string> names_;
+  std::vector<Traced> values_;
+};
+
+struct TensorFunction {
+  const char* module;
+  const char* name;
+  const char* parameters;
+  Traced (*handler)(const Call&);
+};
+
+template <Reduction R>
+Traced reduction(const Call& call) {
+  const TensorRef t = call.array("a");
+  call.refuse_given({"out", "where", "initial"});
+  Axes axes = call.axes(t->rank());
+  axes.keep = call.flag("keepdims");
+  return reduce(call.context(), R, t, axes, call.dtype(), call["ddof"]);
+}
+
+template <Reduction R>
+Traced extremum(const Call& call) {
+  const TensorRef t = call.array("a");
+  call.refuse_given({"out", "where", "initial"});
+  Axes axes = call.axes(t->rank());
+  axes.keep = call.flag("keepdims");
+  return reduce(call.context(), R, t, axes, {}, {});
+}
+
+template <BinaryOp Op>
+Traced cumulative(const Call& call) {
+  const TensorRef t = call.array("a");
+  call.refuse_given({"out"});
+  const Axes axes = call.axes(t->rank());
+  const auto count = std::count(axes.reduced.begin(), axes.reduced.end(), true);
+  if (count != 1) call.refuse_arguments();  // a flattened array
+  const auto axis = std::find(axes.reduced.begin(), axes.reduced.end(), true) - axes.reduced.begin();
+  return cumulate(call.context(), Op, t, static_cast<int>(axis), call.dtype());
+}
+
+Traced product(const Call& call) {
+  call.refuse_given({"out"});
+  return matmul(call.context(), call["a"], call["b"], true);
+}
+Traced matrix_product(const Call& call) { return matmul(call.context(), call["a"], call["b"], false); }
+Traced outer_product(const Call& call) {
+  call.refuse_given({"out"});
+  return outer(call.context(), call["a"], call["b"]);
+}
+
+Traced transpose(const Call& call) {
+  const TensorRef t = call.array("a");
+  std::vector<int> order(t->shape.size());
+  const Traced axes = call["axes"];
+  if (axes.kind == Kind::unbound) {
+    for (size_t d = 0; d < order.size(); d++) order[d] = static_cast<int>(order.size() - 1 - d);
+    return tensor(rearranged(call.context(), t, order));
+  }
+  if (axes.kind != Kind::tuple || axes.items.size() != order.size()) call.refuse_arguments();
+  std::vector<bool> seen(order.size(), false);
+  for (size_t d = 0; d < order.size(); d++) {
+    const std::optional<int64_t> k = axes.items[d].is_scalar() ? known_integer(axes.items[d].value) : std::nullopt;
+    const auto rank = static_cast<int64_t>(order.size());
+    if (!k || *k < -rank || *k >= rank) call.refuse_arguments();
+    order[d] = static_cast<int>(*k < 0 ? *k + rank : *k);
+    if (seen[static_cast<size_t>(order[d])]) call.refuse_arguments();
+    seen[static_cast<size_t>(order[d])] = true;
+  }
+  return tensor(rearranged(call.context(), t, order));
+}
+
+Traced expand_dims(const Call& call) {
+  const TensorRef t = call.array("a");
+  const Axes axes = call.axes(t->rank() + 1);
+  std::vector<int> order;
+  int next = 0;
+  if (!call.given("axis")) call.refuse_arguments();
+  for (bool added : axes.reduced) order.push_back(added ? -1 : next++);
+  if (next != t->rank()) call.refuse_arguments();
+  return tensor(rearranged(call.context(), t, order));
+}
+
+/// Extents of a shape argument: an int or a tuple of ints.
+std::vector<Value*> extents_of(const Call& call) {
+  Context& c = call.context();
+  const Traced shape = call["shape"];
+  if (shape.kind == Kind::unbound) call.refuse_arguments();
+  const std::span<const Traced> items = shape.kind == Kind::tuple ? std::span(shape.items) : std::span(&shape, 1);
+  std::vector<Value*> out;
+  Emit e(c);
+  for (const Traced& item : items) {
+    out.push_back(as_index(c, item));
+    e.check(ir::CheckKind::value_, e.ge(out.back(), e.i64(0)), "negative dimensions are not allowed");
+  }
+  return out;
+}
+
+Traced made(Context& c, DType dtype, std::span<Value* const> shape, const Traced* filler) {
+  const TensorRef out = allocate(c, dtype, shape);
+  if (filler) assign(c, out, *filler);
+  return out->base;
+}
+
+Traced filled(const Call& call, const std::vector<Value*>& shape, std::optional<DType> dtype, const Traced* filler) {
+  Context& c = call.context();
+  if (filler && filler->kind == Kind::unbound) call.refuse_arguments();
+  const DType t = dtype ? *dtype : filler ? common_type(*filler, *filler) : DType::f64_;
+  return made(c, t, shape, filler);
+}
+
+template <int Value_>
+Traced creation(const Call& call) {
+  call.refuse_given({"order", "device", "like"});
+  const Traced filler = np_scalar(Emit(call.context()).f64(Value_));
+  const std::optional<DType> dtype = call.dtype();
+  return filled(call, extents_of(call), dtype ? dtype : DType::f64_, Value_ < 0 ? nullptr : &filler);
+}
+
+Traced full(const Call& call) {
+  call.refuse_given({"order", "device", "like"});
+  const Traced value = call["fill_value"];
+  if (!value.is_scalar() || value.tag) call.refuse_arguments();
+  return filled(call, extents_of(call), call.dtype(), &value);
+}
+
+/// appy.full makes float64 where nothing is said.
+Traced full_of_float(const Call& call) {
+  const Traced value = call["value"];
+  if (!value.is_scalar() || value.tag) call.refuse_arguments();
+  return filled(call, extents_of(call), call.dtype().value_or(DType::f64_), &value);
+}
+
+template <int Value_>
+Traced creation_like(const Call& call) {
+  call.refuse_given({"order", "subok", "shape", "device"});
+  const TensorRef t = call.array("a");
+  const Traced filler = np_scalar(Emit(call.context()).f64(Value_));
+  const std::optional<DType> dtype = call.dtype();
+  return made(call.context(), dtype ? *dtype : t->dtype, t->shape, Value_ < 0 ? nullptr : &filler);
+}
+
+Traced full_like(const Call& call) {
+  call.refuse_given({"order", "subok", "shape", "device"});
+  const TensorRef t = call.array("a");
+  const Traced value = call["fill_value"];
+  if (!value.is_scalar() || value.tag) call.refuse_arguments();
+  const std::optional<DType> dtype = call.dtype();
+  return made(call.context(), dtype ? *dtype : t->dtype, t->shape, &value);
+}
+
+Traced copy(const Call& call) {
+  call.refuse_given({"order", "subok"});
+  return materialised(call.context(), call.array("a"))->base;
+}
+
+/// start, start + step, ... below stop; integers.
+Traced ramp(Context& c, Value* start, Value* stop, int64_t step, DType dtype) {
+  Emit e(c);
+  Tensor out;
+  out.dtype = dtype;
+  Value* distance = step > 0 ? e.op(Opcode::sub_, {stop, start}) : e.op(Opcode::sub_, {start, stop});
+  const int64_t size = std::abs(step);
+  if (size > 1) distance = e.op(Opcode::floordiv_, {e.op(Opcode::add_, {distance, e.i64(size - 1)}), e.i64(size)});
+  out.shape = {known_integer(start) == 0 && step == 1 && stop->op && stop->op->code == Opcode::dim_
+                   ? stop
+                   : e.op(Opcode::pymax_, {distance, e.i64(0)})};
+  out.at = [start, step, dtype](Context& context, Index index) {
+    Emit emit(context);
+    Value* moved = step == 1 ? index[0] : emit.op(Opcode::mul_, {index[0], emit.i64(step)});
+    Value* v = known_integer(start) == 0 ? moved : emit.op(Opcode::add_, {start, moved});
+    return np_scalar(unsafe_cast(context, v, dtype));
+  };
+  if (dtype == DType::i64_) out.ramp = start, out.ramp_step = step;
+  return tensor(std::move(out));
+}
+
+Traced arange(const Call& call) {
+  Context& c = call.context();
+  call.refuse_given({"device", "like"});
+  Traced start = call["start"], stop = call["stop"];
+  const Traced by = call["step"];
+  if (stop.kind == Kind::unbound) {
+    stop = start;
+    start = scalar(ScalarKind::py_int, c.builder().i64(0));
+  }
+  for (const Traced* t : {&start, &stop}) {
+    if (!t->is_scalar() || t->tag || !ir::is_int(t->value->type.dtype)) call.refuse_arguments();
+  }
+  const std::optional<int64_t> step = by.kind == Kind::unbound ? 1
+                                      : by.is_scalar()         ? known_integer(by.value)
+                                                               : std::nullopt;
+  if (!step || *step == 0 || *step == INT64_MIN) call.refuse_arguments();
+  DType dtype = DType::i64_;
+  if (const std::optional<DType> wanted = call.dtype()) {
+    dtype = *wanted;
+  } else {
+    // The common type of NumPy scalars among the arguments.
+    for (const Traced* t : {&start, &stop}) {
+      if (t->is_np()) dtype = t->type.dtype == DType::i64_ ? dtype : promote(dtype, t->type.dtype);
+    }
+  }
+  if (dtype == DType::bool_) call.refuse_arguments();
+  return ramp(c, as_index(c, start), as_index(c, stop), *step, dtype);
+}
+
+/// np.arange(j, min(j + B, bound)).
+Traced vector_index(const Call& call) {
+  Context& c = call.context();
+  Emit e(c);
+  Value* first = as_index(c, call["start"]);
+  Value* end = checked(c, Opcode::ovf_add_, Opcode::add_, first, as_index(c, call["length"]));
+  if (call.given("bound")) end = e.op(Opcode::pymin_, {end, as_index(c, call["bound"])});
+  return ramp(c, first, end, 1, DType::i64_);
+}
+
+Traced astype(const Call& call) {
+  Context& c = call.context();
+  call.refuse_given({"order", "casting", "subok"});
+  const TensorRef t = call.array("a");
+  const std::optional<DType> to = call.dtype();
+  if (!to || (call.given("copy") && !call.flag("copy"))) call.refuse_arguments();
+  const Traced operands[] = {tensor(t)};
+  return map(c, operands, [to = *to](Context& context, Scalars x) {
+    return np_scalar(to == DType::bool_ ? truth(context, x[0]) : unsafe_cast(context, x[0].value, to));
+  });
+}
+
+Traced fill(const Call& call) {
+  Context& c = call.context();
+  assign(c, call.array("a"), call["value"]);
+  return object(Py_None);
+}
+
+Traced einsum_call(const Call& call) {
+  std::vector<Traced> operands;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    if (call.given(name)) operands.push_back(call[name]);
+  }
+  const Traced text = call["subscripts"];
+  if (text.kind != Kind::object || !PyUnicode_Check(text.object.get())) call.refuse_arguments();
+  return einsum(call.context(), PyUnicode_AsUTF8(text.object.get()), operands);
+}
+
+constexpr const char* sum_parameters = "a axis dtype out keepdims initial where";
+constexpr const char* mean_parameters = "a axis dtype out keepdims where";
+constexpr const char* variance_parameters = "a axis dtype out ddof keepdims where";
+constexpr const char* max_parameters = "a axis out keepdims initial where";
+constexpr const char* any_parameters = "a axis out keepdims where";
+constexpr const char* argmax_parameters = "a axis out keepdims";
+constexpr const char* creation_parameters = "shape dtype order device like";
+
+constexpr TensorFunction functions[] = {
+    {"numpy", "sum", sum_parameters, reduction<Reduction::sum>},
+    {"numpy", "prod", sum_parameters, reduction<Reduction::prod>},
+    {"numpy", "mean", mean_parameters, reduction<Reduction::mean>},
+    {"numpy", "std", variance_parameters, reduction<Reduction::std>},
+    {"numpy", "var", variance_parameters, reduction<Reduction::var>},
+    {"numpy", "max", max_parameters, extremum<Reduction::max>},
+    {"numpy", "min", max_parameters, extremum<Reduction::min>},
+    {"numpy", "amax", max_parameters, extremum<Reduction::max>},
+    {"numpy", "amin", max_parameters, extremum<Reduction::min>},
+    {"numpy", "any", any_parameters, extremum<Reduction::any>},
+    {"numpy", "all", any_parameters, extremum<Reduction::all>},
+    {"numpy", "argmax", argmax_parameters, extremum<Reduction::argmax>},
+    {"numpy", "argmin", argmax_parameters, extremum<Reduction::argmin>},
+    {"numpy", "cumsum", "a axis dtype out", cumulative<BinaryOp::add>},
+    {"numpy", "cumprod", "a axis dtype out", cumulative<BinaryOp::multiply>},
+    {"numpy", "dot", "a b out", product},
+    {"numpy", "matmul", "a b", matrix_product},
+    {"numpy", "outer", "a b out", outer_product},
+    {"numpy", "einsum", "subscripts a b c d", einsum_call},
+    {"numpy", "transpose", "a axes", transpose},
+    {"numpy", "expand_dims", "a axis", expand_dims},
+    {"numpy", "zeros", creation_parameters, creation<0>},
+    {"numpy", "ones", creation_parameters, creation<1>},
+    {"numpy", "empty", creation_parameters, creation<-1>},
+    {"numpy", "full", "shape fill_value dtype order device like", full},
+    {"numpy", "zeros_like", "a dtype order subok shape device", creation_like<0>},
+    {"numpy", "ones_like", "a dtype order subok shape device", creation_like<1>},
+    {"numpy", "empty_like", "a dtype order subok shape device", creation_like<-1>},
+    {"numpy", "full_like", "a fill_value dtype order subok shape device", full_like},
+    {"numpy", "copy", "a order subok", copy},
+    {"numpy", "arange", "start stop step dtype device like", arange},
+    {"appy", "zeros", creation_parameters, creation<0>},
+    {"appy", "ones", creation_parameters, creation<1>},
+    {"appy", "empty", creation_parameters, creation<-1>},
+    {"appy", "full", "shape value dtype", full_of_float},
+    {"appy", "arange", "start stop step dtype device like", arange},
+    {"appy", "mv", "a b", matrix_product},
+    {"appy", "vidx", "start length bound", vector_index},
+};
+
+constexpr TensorFunction methods[] = {
+    {"", "sum", sum_parameters, reduction<Reduction::sum>},
+    {"", "prod", sum_parameters, reduction<Reduction::prod>},
+    {"", "mean", mean_parameters, reduction<Reduction::mean>},
+    {"", "std", variance_parameters, reduction<Reduction::std>},
+    {"", "var", variance_parameters, reduction<Reduction::var>},
+    {"", "max", max_parameters, extremum<Reduction::max>},
+    {"", "min", max_parameters, extremum<Reduction::min>},
+    {"", "any", any_parameters, extremum<Reduction::any>},
+    {"", "all", any_parameters, extremum<Reduction::all>},
+    {"", "argmax", argmax_parameters, extremum<Reduction::argmax>},
+    {"", "argmin", argmax_parameters, extremum<Reduction::argmin>},
+    {"", "cumsum", "a axis dtype out", cumulative<BinaryOp::add>},
+    {"", "cumprod", "a axis dtype out", cumulative<BinaryOp::multiply>},
+    {"", "dot", "a b out", product},
+    {"", "astype", "a dtype order casting subok copy", astype},
+    {"", "copy", "a order", copy},
+    {"", "fill", "a value", fill},
+};
+
+/// "numpy" for what NumPy or one of its submodules defines, likewise "appy"; null for what neither does.
+const char* home_of(PyObject* callable) {
+  const Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
+  const char* name = module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
+  PyErr_Clear();
+  for (const char* home : {"numpy", "appy"}) {
+    if (name && std::strncmp(name, home, std::strlen(home)) == 0) return home;
+  }
+  return nullptr;
+}
+
+/// The row of a callable, or null. The functions of a module are looked up, and kept alive, when one of its callables
+/// is first met: appy's are imported on demand.
+const TensorFunction* find_tensor_function(PyObject* callable) {
+  struct Row {
+    Ref callable;
+    const TensorFunction* function;
+  };
+  struct Module {
+    std::vector<Row> rows;
+    bool loaded = false;
+  };
+  static auto* known = new Module[2];  // outlives the interpreter
+  const char* home = home_of(callable);
+  if (!home) return nullptr;
+  Module& module = known[std::strcmp(home, "appy") == 0];
+  if (!std::exchange(module.loaded, true)) {
+    PyObject* object = PyDict_GetItemString(PyImport_GetModuleDict(), home);
+    for (const TensorFunction& f : functions) {
+      if (std::strcmp(f.module, home) != 0 || !object) continue;
+      Ref found = Ref::steal(PyObject_GetAttrString(object, f.name));
+      PyErr_Clear();
+      // Not what somebody else has put in the function's place.
+      if (found && home_of(found.get()) == home) module.rows.push_back({std::move(found), &f});
+    }
+  }
+  for (const Row& row : module.rows) {
+    if (row.callable.get() == callable) return row.function;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<Traced> call_tensor_function(Context& c, PyObject* callable, Args args, Named kwargs) {
+  const TensorFunction* f = find_tensor_function(callable);
+  if (!f) return {};
+  return f->handler(Call(c, f->name, f->parameters, args, kwargs));
+}
+
+bool has_tensor_method(std::string_view name) {
+  return name == "transpose" ||
+         std::any_of(std::begin(methods), std::end(methods), [&](const TensorFunction& f) { return name == f.name; });
+}
+
+Traced call_tensor_method(Context& c, const Traced& self, const std::string& name, Args args, Named kwargs) {
+  std::vector<Traced> all = {self};
+  if (name == "transpose") {
+    if (args.size() == 1 && args[0].kind == Kind::tuple) {
+      all.push_back(args[0]);
+    } else if (!args.empty()) {
+      all.push_back(tuple_of({args.begin(), args.end()}));
+    }
+    return transpose(Call(c, "transpose", "a axes", all, kwargs));
+  }
+  all.insert(all.end(), args.begin(), args.end());
+  for (const TensorFunction& f : methods) {
+    if (name == f.name) return f.handler(Call(c, f.name, f.parameters, all, kwargs));
+  }
+  refuse(c, AbortId::call_, describe(self) + "." + name);
+}
+
+std::optional<Traced> tensor_attribute(Context& c, const Traced& self, std::string_view name) {
+  const TensorRef t = as_tensor(c, self);
+  Emit e(c);
+  const auto size = [&] {
+    Value* n = e.i64(1);
+    for (Value* extent : t->shape) n = e.op(Opcode::mul_, {n, extent});
+    return n;
+  };
+  if (name == "T") {
+    std::vector<int> order(t->shape.size());
+    for (size_t d = 0; d < order.size(); d++) order[d] = static_cast<int>(order.size() - 1 - d);
+    return tensor(rearranged(c, t, order));
+  }
+  if (name == "shape") {
+    std::vector<Traced> extents;
+    for (Value* extent : t->shape) extents.push_back(scalar(ScalarKind::py_int, extent));
+    return tuple_of(std::move(extents));
+  }
+  if (name == "ndim") return scalar(ScalarKind::py_int, e.i64(t->rank()));
+  if (name == "size") return scalar(ScalarKind::py_int, size());
+  if (name == "itemsize") return scalar(ScalarKind::py_int, e.i64(ir::size_of(t->dtype)));
+  if (name == "nbytes") return scalar(ScalarKind::py_int, e.op(Opcode::mul_, {size(), e.i64(ir::size_of(t->dtype))}));
+  if (name == "dtype") {
+    const Ref descr = Ref::steal(reinterpret_cast<PyObject*>(PyArray_DescrFromType(runtime::type_number(t->dtype))));
+    return constant(c, descr.get());
+  }
+  return {};
+}
+
+}  // namespace appy::trace

@@ -1,0 +1,460 @@
+// Subscripts of arrays with slices, None, ... and index arrays.
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "runtime/numpy.h"
+#include "trace/arithmetic.h"
+#include "trace/conversion.h"
+#include "trace/functions.h"
+#include "trace/tensor.h"
+
+namespace appy::trace {
+namespace {
+
+using ir::CheckKind;
+using ir::Value;
+
+bool is_object(const Traced& t, const PyObject* o) { return t.kind == Kind::object && t.object.get() == o; }
+bool is_none(const Traced& t) { return is_object(t, Py_None); }
+bool is_slice(const Traced& t) {
+  return t.kind == Kind::slice || (t.kind == Kind::object && PySlice_Check(t.object.get()));
+}
+
+/// One dimension of what is subscripted: from `start` in steps of `step`, as dimension `dim` of the result; -1: start
+/// alone; with an index array: start + the array's element.
+struct Selected {
+  int dim = -1;
+  Value* start = nullptr;
+  int64_t step = 1;
+  TensorRef gathered;
+};
+
+struct Selection {
+  std::vector<Selected> dims;  // of what is subscripted
+  std::vector<Value*> shape;   // of the result
+  int gather_first = -1;       // result dimensions of the index arrays: first and number
+  int gather_rank = 0;
+  bool gathers = false;
+};
+
+struct Bounds {
+  Traced start, stop, step;
+};
+
+Bounds bounds_of(Context& c, const Traced& t) {
+  if (t.kind == Kind::slice) return {t.items[0], t.items[1], t.items[2]};
+  auto* s = reinterpret_cast<PySliceObject*>(t.object.get());
+  return {constant(c, s->start), constant(c, s->stop), constant(c, s->step)};
+}
+
+/// i + n where i is negative.
+Value* wrapped(Context& c, Value* i, Value* n) {
+  Emit e(c);
+  if (std::optional<int64_t> k = known_integer(i)) return *k >= 0 ? i : e.op(Opcode::add_, {n, i});
+  return e.op(Opcode::wrap_, {i, n});
+}
+
+Value* at_least_zero(Emit& e, Value* v) { return e.op(Opcode::pymax_, {v, e.i64(0)}); }
+
+/// slice.indices as ops: first element, step and number of elements.
+Selected slice(Context& c, const Traced& t, Value* extent, Value** count) {
+  Emit e(c);
+  const Bounds b = bounds_of(c, t);
+  const std::optional<int64_t> by = is_none(b.step)      ? 1
+                                    : b.step.is_scalar() ? known_integer(b.step.value)
+                                                         : std::nullopt;
+  if (!by || *by == 0 || std::abs(*by) > (int64_t{1} << 31)) {
+    refuse(c, AbortId::subscript_, "a slice whose step is no constant");
+  }
+  const auto given = [&](const Traced& bound) { return wrapped(c, as_index(c, bound), extent); };
+  Selected out;
+  out.step = *by;
+  Value* distance = nullptr;
+  if (*by > 0) {
+    // Beyond the end nothing is selected, so that only the lower end of `start` matters.
+    Value* start = is_none(b.start) ? e.i64(0) : given(b.start);
+    const std::optional<int64_t> first = known_integer(start);
+    if (!first || *first < 0) start = at_least_zero(e, start);
+    Value* stop = extent;
+    if (!is_none(b.stop)) {
+      stop = given(b.stop);
+      stop = e.op(Opcode::pymin_, {stop, extent});
+    }
+    out.start = start;
+    distance = known_integer(start) == 0 ? stop : e.op(Opcode::sub_, {stop, start});
+  } else {
+    Value* last = e.op(Opcode::sub_, {extent, e.i64(1)});
+    Value* start = is_none(b.start) ? last : e.op(Opcode::pymin_, {given(b.start), last});
+    Value* stop = e.i64(-1);
+    if (!is_none(b.stop)) stop = e.op(Opcode::pymax_, {given(b.stop), e.i64(-1)});
+    out.start = start;
+    distance = e.op(Opcode::sub_, {start, stop});
+  }
+  const int64_t size = std::abs(*by);
+  if (size > 1) {
+    distance = e.op(Opcode::floordiv_, {e.op(Opcode::add_, {distance, e.i64(size - 1)}), e.i64(size)});
+  }
+  const bool whole = is_none(b.start) && is_none(b.stop) && size == 1;
+  *count = whole ? extent : at_least_zero(e, distance);
+  if (!known_integer(*count) && c.sample(*count) == 1) {
+    // One element, as in x[:1], is broadcast.
+    e.check(CheckKind::decline_, e.eq(*count, e.i64(1)));
+    *count = e.i64(1);
+  }
+  return out;
+}
+
+Selection select(Context& c, const Tensor& t, const Traced& index) {
+  Emit e(c);
+  const std::span<const Traced> items = index.kind == Kind::tuple ? std::span(index.items) : std::span(&index, 1);
+  size_t consumed = 0;
+  bool ellipsis = false;
+  for (const Traced& item : items) {
+    if (is_object(item, Py_Ellipsis)) {
+      if (ellipsis) refuse(c, AbortId::subscript_, "with two ellipses");
+      ellipsis = true;
+    } else if (!is_none(item)) {
+      consumed++;
+    }
+  }
+  const size_t rank = t.shape.size();
+  if (consumed > rank) {
+    refuse(c, AbortId::subscript_,
+           "with " + std::to_string(consumed) + " indices of an array of " + std::to_string(rank) + " dimensions");
+  }
+
+  std::vector<TensorRef> arrays;
+  size_t first = items.size(), last = 0, advanced = 0;  // integers count beside index arrays
+  for (size_t k = 0; k < items.size(); k++) {
+    const bool array = is_tensor(items[k]) || items[k].kind == Kind::array;
+    if (array) arrays.push_back(as_tensor(c, items[k]));
+    if (!array && !items[k].is_scalar()) continue;
+    first = std::min(first, k);
+    last = k;
+    advanced++;
+  }
+  Selection out;
+  std::vector<Value*> gathered_shape;
+  for (const TensorRef& a : arrays) {
+    if (!ir::is_int(a->dtype)) refuse(c, AbortId::subscript_, "an array that is no integer array");
+  }
+  if (!arrays.empty()) {
+    // With a slice between them their dimensions would come first.
+    if (advanced != last - first + 1) refuse(c, AbortId::subscript_, "index arrays on both sides of a slice");
+    out.gathers = true;
+    gathered_shape = broadcast_shapes(c, arrays);
+    out.gather_rank = static_cast<int>(gathered_shape.size());
+  }
+
+  size_t dim = 0, next_array = 0;
+  const auto whole = [&] {
+    out.dims.push_back({static_cast<int>(out.shape.size()), e.i64(0), 1, nullptr});
+    out.shape.push_back(t.shape[dim++]);
+  };
+  for (const Traced& item : items) {
+    if (is_object(item, Py_Ellipsis)) {
+      for (size_t k = consumed; k < rank; k++) whole();
+    } else if (is_none(item)) {
+      out.shape.push_back(e.i64(1));
+    } else if (is_slice(item)) {
+      Value* count = nullptr;
+      Selected s = slice(c, item, t.shape[dim++], &count);
+      s.dim = static_cast<int>(out.shape.size());
+      out.shape.push_back(count);
+      out.dims.push_back(std::move(s));
+    } else if (is_tensor(item) || item.kind == Kind::array) {
+      if (out.gather_first < 0) {
+        out.gather_first = static_cast<int>(out.shape.size());
+        out.shape.insert(out.shape.end(), gathered_shape.begin(), gathered_shape.end());
+      }
+      Selected s;
+      s.start = e.i64(0);
+      s.gathered = arrays[next_array++];
+      out.dims.push_back(std::move(s));
+      dim++;
+    } else {
+      out.dims.push_back({-1, checked_index(c, t.shape[dim], static_cast<int>(dim), item), 1, nullptr});
+      dim++;
+    }
+  }
+  while (dim < rank) whole();
+  return out;
+}
+
+/// A run of neighbouring elements is no gather: an index array start, start + step ... whose ends are in range.
+void straighten(Context& c, const Tensor& t, Selection& s) {
+  Emit e(c);
+  int gathers = 0;
+  for (const Selected& d : s.dims) gathers += d.gathered != nullptr;
+  if (gathers != 1 || s.gather_rank != 1) return;
+  for (size_t k = 0; k < s.dims.size(); k++) {
+    Selected& d = s.dims[k];
+    if (!d.gathered || !d.gathered->ramp) continue;
+    Value* count = s.shape[static_cast<size_t>(s.gather_first)];
+    Value* last = e.op(Opcode::sub_, {count, e.i64(1)});
+    Value* end = e.op(Opcode::add_, {d.gathered->ramp, e.op(Opcode::mul_, {last, e.i64(d.gathered->ramp_step)})});
+    Value *low = d.gathered->ramp, *high = end;
+    if (d.gathered->ramp_step < 0) std::swap(low, high);
+    // Negative indices wrap, others raise: both are the interpreter's.
+    Value* inside = e.both(e.ge(low, e.i64(0)), e.lt(high, t.shape[k]));
+    e.check(CheckKind::decline_, e.either(e.le(count, e.i64(0)), inside));
+    d.start = d.gathered->ramp;
+    d.step = d.gathered->ramp_step;
+    d.dim = s.gather_first;
+    d.gathered = nullptr;
+    s.gathers = false;
+  }
+}
+
+/// The indices in what is subscripted for an index of the result.
+std::vector<Value*> source_index(Context& c, const Tensor& t, const Selection& s, Index index) {
+  Emit e(c);
+  std::vector<Value*> at;
+  for (size_t k = 0; k < s.dims.size(); k++) {
+    const Selected& d = s.dims[k];
+    if (d.gathered) {
+      std::vector<Value*> own;
+      const size_t skip = static_cast<size_t>(s.gather_rank - d.gathered->rank());
+      for (size_t g = 0; g < d.gathered->shape.size(); g++) {
+        const bool single = known_integer(d.gathered->shape[g]) == 1;
+        own.push_back(single ? e.i64(0) : index[static_cast<size_t>(s.gather_first) + skip + g]);
+      }
+      at.push_back(checked_index(c, t.shape[k], static_cast<int>(k), d.gathered->at(c, own)));
+    } else if (d.dim < 0) {
+      at.push_back(d.start);
+    } else {
+      Value* moved = index[static_cast<size_t>(d.dim)];
+      if (d.step != 1) moved = e.op(Opcode::mul_, {moved, e.i64(d.step)});
+      at.push_back(known_integer(d.start) == 0 ? moved : e.op(Opcode::add_, {d.start, moved}));
+    }
+  }
+  return at;
+}
+
+TensorRef view_of(Context& c, const Tensor& t, const Selection& s) {
+  Emit e(c);
+  Tensor out;
+  out.base = t.base;
+  out.shape = s.shape;
+  for (const Axis& axis : t.axes) {
+    if (axis.dim < 0) {
+      out.axes.push_back(axis);
+      continue;
+    }
+    const Selected& d = s.dims[static_cast<size_t>(axis.dim)];
+    Value* offset = d.start;
+    if (axis.step != 1) offset = e.op(Opcode::mul_, {offset, e.i64(axis.step)});
+    Value* start = known_integer(axis.start) == 0 ? offset
+                   : known_integer(d.start) == 0  ? axis.start
+                                                  : e.op(Opcode::add_, {axis.start, offset});
+    out.axes.push_back({d.dim, start, axis.step * d.step});
+  }
+  return make_view(std::move(out));
+}
+
+TensorRef expression_of(Context&, const TensorRef& t, const Selection& s) {
+  Tensor out;
+  out.dtype = t->dtype;
+  out.heavy = t->heavy;
+  out.checks = t->checks || s.gathers;
+  out.shape = s.shape;
+  for (Read read : reads_of(t)) {
+    read.make_irregular();
+    out.reads.push_back(std::move(read));
+  }
+  for (const Selected& d : s.dims) {
+    if (!d.gathered) continue;
+    for (Read read : reads_of(d.gathered)) {
+      for (int& dim : read.dims) {
+        if (dim >= 0) dim += s.gather_first + s.gather_rank - d.gathered->rank();
+      }
+      out.reads.push_back(std::move(read));
+    }
+  }
+  out.at = [t, s](Context& context, Index index) { return t->at(context, source_index(context, *t, s, index)); };
+  return std::make_shared<const Tensor>(std::move(out));
+}
+
+/// x[index arrays] = value: in order, so that the last of equal indices wins.
+void scatter(Context& c, const TensorRef& t, const Selection& s, const Traced& value,
+             const std::function<void(Value*, std::span<Value* const>)>& write) {
+  // Every index is checked before the first element is written.
+  Selection fixed = s;
+  for (size_t k = 0; k < fixed.dims.size(); k++) {
+    Selected& d = fixed.dims[k];
+    if (!d.gathered) continue;
+    Tensor in_range;
+    in_range.dtype = DType::i64_;
+    in_range.shape = d.gathered->shape;
+    in_range.reads = reads_of(d.gathered);
+    in_range.at = [source = d.gathered, extent = t->shape[k], k](Context& context, Index index) {
+      return np_scalar(checked_index(context, extent, static_cast<int>(k), source->at(context, index)));
+    };
+    d.gathered = materialised(c, std::make_shared<const Tensor>(std::move(in_range)));
+  }
+  TensorRef source;
+  Value* element = nullptr;
+  if (is_tensor(value)) {
+    source = broadcast_to(c, as_tensor(c, value), s.shape);
+    if (!source->is_view() || source->base.value == t->base.value) source = materialised(c, source);
+  } else {
+    element = stored(c, value, t->dtype);
+  }
+  accumulate(c, s.shape, {}, false, [&](Index index, std::span<Value* const>) {
+    std::vector<Value*> at;
+    for (size_t k = 0; k < fixed.dims.size(); k++) {
+      const Selected& d = fixed.dims[k];
+      if (!d.gathered) {
+        Selection one;
+        one.dims = {d};
+        Tensor line;
+        line.shape = {t->shape[k]};
+        at.push_back(source_index(c, line, one, index)[0]);
+        continue;
+      }
+      std::vector<Value*> own;
+      const size_t skip = static_cast<size_t>(s.gather_rank - d.gathered->rank());
+      for (size_t g = 0; g < d.gathered->shape.size(); g++) {
+        const bool single = known_integer(d.gathered->shape[g]) == 1;
+        own.push_back(single ? c.builder().i64(0) : index[static_cast<size_t>(s.gather_first) + skip + g]);
+      }
+      at.push_back(d.gathered->at(c, own).value);
+    }
+    Value* v = element;
+    if (source) {
+      const Traced x = source->at(c, index);
+      v = t->dtype == DType::bool_ ? truth(c, x) : unsafe_cast(c, x.value, t->dtype);
+    }
+    std::vector<Value*> base;
+    Emit e(c);
+    for (const Axis& axis : t->axes) {
+      Value* moved = axis.dim < 0 ? nullptr : at[static_cast<size_t>(axis.dim)];
+      if (moved && axis.step != 1) moved = e.op(Opcode::mul_, {moved, e.i64(axis.step)});
+      base.push_back(!moved                           ? axis.start
+                     : known_integer(axis.start) == 0 ? moved
+                                                      : e.op(Opcode::add_, {axis.start, moved}));
+    }
+    write(v, base);
+    return std::vector<Value*>{};
+  });
+}
+
+/// x[mask] = scalar.
+void store_where(Context& c, const TensorRef& target, const TensorRef& mask, const Traced& value) {
+  if (is_tensor(value)) refuse(c, AbortId::subscript_, "a mask, with an array assigned");
+  if (mask->rank() != target->rank()) refuse(c, AbortId::subscript_, "a mask of another shape");
+  for (size_t d = 0; d < target->shape.size(); d++) require_same_extent(c, mask->shape[d], target->shape[d]);
+  const Traced filler = np_scalar(stored(c, value, target->dtype));
+  const Traced operands[] = {tensor(mask), tensor(target), filler};
+  const Traced chosen = map(c, operands, [](Context& context, Scalars x) {
+    return np_scalar(Emit(context).select(x[0].value, x[2].value, x[1].value));
+  });
+  assign(c, target, chosen);
+}
+
+}  // namespace
+
+Value* checked_index(Context& c, Value* extent, int axis, const Traced& t) {
+  Emit e(c);
+  const bool integer = t.is_scalar() && ir::is_int(t.value->type.dtype);
+  // np.array[True] is a mask; a bool among the alternatives of a tag is one too.
+  bool mask = false;
+  for (const PyScalarType& type : t.types) mask |= type.dtype == DType::bool_;
+  if (!integer || mask) refuse(c, AbortId::subscript_, describe(t));
+  Value* index = e.cast(t.value, DType::i64_);
+  const DType type = t.value->type.dtype;
+  if (type == DType::u64_) {
+    e.check(CheckKind::range_error_, e.ge(index, e.i64(0)), "Python int too large to convert to C long");
+  }
+  const std::optional<int64_t> k = known_integer(index);
+  Value* in_range = index;
+  Value* ok = nullptr;
+  if (!ir::is_signed(type) || (k && *k >= 0)) {
+    ok = e.lt(index, extent);
+  } else {
+    in_range = e.op(Opcode::wrap_, {index, extent});
+    ok = k ? e.ge(in_range, e.i64(0)) : e.both(e.ge(in_range, e.i64(0)), e.lt(in_range, extent));
+  }
+  e.check(CheckKind::bounds_, ok, {}, {index, e.i64(axis), extent});
+  return in_range;
+}
+
+bool is_tensor_index(const Traced& container, const Traced& index) {
+  if (container.kind == Kind::tensor) return true;
+  if (container.kind != Kind::array) return false;
+  const std::span<const Traced> items = index.kind == Kind::tuple ? std::span(index.items) : std::span(&index, 1);
+  if (items.size() != static_cast<size_t>(container.value->type.rank)) return true;
+  return std::any_of(items.begin(), items.end(), [](const Traced& item) {
+    return is_slice(item) || is_none(item) || is_object(item, Py_Ellipsis) || is_tensor(item) ||
+           item.kind == Kind::array;
+  });
+}
+
+Traced tensor_getitem(Context& c, const Traced& container, const Traced& index) {
+  const TensorRef t = as_tensor(c, container);
+  if (is_tensor(index) && as_tensor(c, index)->dtype == DType::bool_) {
+    refuse(c, AbortId::subscript_, "a mask, which gives an array of a length that depends on the values");
+  }
+  Selection s = select(c, *t, index);
+  straighten(c, *t, s);
+  if (s.shape.empty()) return t->at(c, source_index(c, *t, s, {}));
+  if (t->is_view() && !s.gathers) return tensor(view_of(c, *t, s));
+  return tensor(expression_of(c, t, s));
+}
+
+void tensor_setitem(Context& c, const Traced& container, const Traced& index, const Traced& value) {
+  const TensorRef t = as_tensor(c, container);
+  if (!t->is_view()) refuse(c, AbortId::subscript_, "of an expression that is assigned to");
+  if (is_tensor(index) && as_tensor(c, index)->dtype == DType::bool_) {
+    store_where(c, t, as_tensor(c, index), value);
+    return;
+  }
+  Selection s = select(c, *t, index);
+  straighten(c, *t, s);
+  if (!s.gathers) {
+    assign(c, view_of(c, *t, s), value);
+    return;
+  }
+  c.mark_written(t->base);
+  scatter(c, t, s, value, [&](Value* v, std::span<Value* const> at) { c.builder().store(v, t->base.value, at); });
+}
+
+void tensor_atomic(Context& c, BinaryOp op, const Traced& container, const Traced& index, const Traced& value) {
+  const TensorRef t = as_tensor(c, container);
+  if (!t->is_view()) refuse(c, AbortId::atomic_, "an expression");
+  Selection s = select(c, *t, index);
+  straighten(c, *t, s);
+  if (s.gathers) {
+    // A repeated index is updated once: x[i] is read as a whole first.
+    const Traced operands[] = {tensor(expression_of(c, t, s)), value};
+    const Traced result =
+        map(c, operands, [op](Context& context, Scalars x) { return binary(context, op, x[0], x[1]); });
+    tensor_setitem(c, container, index, result);
+    return;
+  }
+  const TensorRef target = view_of(c, *t, s);
+  c.mark_written(target->base);
+  TensorRef source = is_tensor(value) ? broadcast_to(c, as_tensor(c, value), target->shape) : nullptr;
+  bool conflict = source && source->checks;
+  if (source) {
+    for (const Read& read : reads_of(source)) conflict |= read.view->base.value == target->base.value;
+    if (conflict) source = materialised(c, source);
+  }
+  for_each(c, target->shape, loop_order(reads_of(target), target->shape.size()), [&](Index i) {
+    Traced at;
+    at.kind = Kind::tuple;
+    Emit e(c);
+    for (const Axis& axis : target->axes) {
+      Value* position = axis.start;
+      if (axis.dim >= 0) {
+        Value* moved = i[static_cast<size_t>(axis.dim)];
+        if (axis.step != 1) moved = e.op(Opcode::mul_, {moved, e.i64(axis.step)});
+        position = e.op(Opcode::add_, {axis.start, moved});
+      }
+      at.items.push_back(scalar(ScalarKind::py_int, position));
+    }
+    atomic_update(c, op, target->base, at, source ? source->at(c, i) : value);
+  });
+}
+
+}  // namespace appy::trace

@@ -1,0 +1,236 @@
+// Array statements as loops.
+#include <algorithm>
+#include <numeric>
+
+#include "ir/builder.h"
+#include "trace/arithmetic.h"
+#include "trace/conversion.h"
+#include "trace/tensor.h"
+
+namespace appy::trace {
+namespace {
+
+using ir::Value;
+
+bool is_one(const Value* extent) { return known_integer(extent) == 1; }
+
+/// The dimension of the base whose neighbours are neighbours in memory, or -1.
+int unit_dimension(const ir::Type& base) {
+  switch (base.layout) {
+    case ir::Layout::c:
+    case ir::Layout::inner:
+      return base.rank - 1;
+    case ir::Layout::f:
+      return 0;
+    default:
+      return -1;
+  }
+}
+
+bool is_fresh(const Traced& array) { return array.value->op != nullptr; }
+
+/// Does the statement read elements of the target that it may have written before?
+bool conflicts(const Context& c, const Tensor& target, const Read& read, bool may_alias) {
+  const Tensor& view = *read.view;
+  if (view.base.value != target.base.value) return may_alias && !is_fresh(view.base) && !is_fresh(target.base);
+  if (!read.regular) return true;
+  static_cast<void>(c);
+  bool same = true;
+  for (size_t k = 0; k < target.axes.size(); k++) {
+    const Axis &to = target.axes[k], &from = view.axes[k];
+    const int dim = from.dim < 0 ? -1 : read.dims[static_cast<size_t>(from.dim)];
+    if (to.dim < 0 && dim < 0) {
+      const std::optional<int64_t> a = known_integer(to.start), b = known_integer(from.start);
+      if (a && b && *a != *b) return false;  // another row
+    }
+    same &= same_number(to.start, from.start) && to.dim == dim && (dim < 0 || to.step == from.step);
+  }
+  return !same;
+}
+
+/// NumPy's "same_kind": what in-place operators may convert to.
+bool casts_same_kind(DType from, DType to) {
+  const auto kind = [](DType t) { return static_cast<int>(ir::class_of(t)); };
+  if (ir::class_of(from) == ir::class_of(to)) return true;
+  if (ir::class_of(from) == ir::TypeClass::boolean) return true;
+  if (ir::class_of(to) == ir::TypeClass::real) return kind(from) != static_cast<int>(ir::TypeClass::real);
+  return ir::class_of(from) == ir::TypeClass::uint && ir::class_of(to) == ir::TypeClass::sint;
+}
+
+Value* cast_element(Context& c, const Traced& x, DType to) {
+  return to == DType::bool_ ? truth(c, x) : unsafe_cast(c, x.value, to);
+}
+
+/// One loop of a nest; `body` is in it. Carried values go through.
+std::vector<Value*> emit_loop(Context& c, Value* extent, std::span<Value* const> inits, ir::Loop attributes,
+                              const std::function<std::vector<Value*>(Value*, std::span<Value* const>)>& body) {
+  ir::Builder& b = c.builder();
+  attributes.annotated = attributes.annotated || c.annotated();
+  ir::Block* outer = b.block();
+  const ir::Op* op = b.for_loop(b.i64(0), extent, b.i64(1), inits, attributes);
+  ir::Block* block = op->blocks[0];
+  b.set_block(block);
+  c.poll();
+  b.yield(body(block->args[0], std::span<Value* const>(block->args).subspan(1)));
+  b.set_block(outer);
+  return {op->results.begin(), op->results.end()};
+}
+
+}  // namespace
+
+std::vector<int> loop_order(std::span<const Read> touched, size_t rank) {
+  std::vector<int> order(rank), votes(rank, 0);
+  std::iota(order.begin(), order.end(), 0);
+  for (const Read& read : touched) {
+    const int unit = unit_dimension(read.view->base.value->type);
+    if (!read.regular || unit < 0) continue;
+    const Axis& axis = read.view->axes[static_cast<size_t>(unit)];
+    const int dim = axis.dim < 0 ? -1 : read.dims[static_cast<size_t>(axis.dim)];
+    if (dim >= 0 && std::abs(axis.step) == 1) votes[static_cast<size_t>(dim)]++;
+  }
+  // Ties go to the last dimension.
+  size_t inner = rank;
+  for (size_t d = 0; d < rank; d++) {
+    if (inner == rank || votes[d] >= votes[inner]) inner = d;
+  }
+  if (inner < rank)
+    std::rotate(order.begin() + static_cast<ptrdiff_t>(inner), order.begin() + static_cast<ptrdiff_t>(inner) + 1,
+                order.end());
+  return order;
+}
+
+void for_each(Context& c, std::span<Value* const> shape, std::span<const int> order,
+              const std::function<void(Index)>& body) {
+  std::vector<int> loops;
+  for (int d : order) {
+    if (!is_one(shape[static_cast<size_t>(d)])) loops.push_back(d);
+  }
+  std::vector<Value*> index(shape.size(), c.builder().i64(0));
+  const std::function<void(size_t)> level = [&](size_t k) {
+    if (k == loops.size()) {
+      body(index);
+      return;
+    }
+    ir::Loop attributes;
+    attributes.parallel = k == 0;
+    attributes.simd = k + 1 == loops.size();
+    const auto dim = static_cast<size_t>(loops[k]);
+    emit_loop(c, shape[dim], {}, std::move(attributes), [&](Value* i, std::span<Value* const>) {
+      index[dim] = i;
+      level(k + 1);
+      return std::vector<Value*>{};
+    });
+  };
+  level(0);
+}
+
+std::vector<Value*> accumulate(Context& c, std::span<Value* const> shape, std::span<Value* const> inits, bool reorders,
+                               const std::function<std::vector<Value*>(Index, std::span<Value* const>)>& body) {
+  std::vector<size_t> loops;
+  for (size_t d = 0; d < shape.size(); d++) {
+    if (!is_one(shape[d])) loops.push_back(d);
+  }
+  std::vector<Value*> index(shape.size(), c.builder().i64(0));
+  const std::function<std::vector<Value*>(size_t, std::span<Value* const>)> level =
+      [&](size_t k, std::span<Value* const> carried) {
+        if (k == loops.size()) return body(index, carried);
+        ir::Loop attributes;
+        attributes.parallel = reorders && k == 0;
+        attributes.simd = reorders && k + 1 == loops.size();
+        attributes.annotated = reorders;  // NumPy's own sums have an order of their own
+        return emit_loop(c, shape[loops[k]], carried, std::move(attributes),
+                         [&](Value* i, std::span<Value* const> now) {
+                           index[loops[k]] = i;
+                           return level(k + 1, now);
+                         });
+      };
+  return level(0, inits);
+}
+
+TensorRef allocate(Context& c, DType dtype, std::span<Value* const> shape) {
+  Tensor view;
+  view.base.kind = Kind::array;
+  view.base.value = c.builder().alloc({dtype, static_cast<int8_t>(shape.size()), ir::Layout::c}, shape);
+  view.shape.assign(shape.begin(), shape.end());
+  for (size_t d = 0; d < shape.size(); d++) view.axes.push_back({static_cast<int>(d), c.builder().i64(0), 1});
+  return make_view(std::move(view));
+}
+
+TensorRef materialised(Context& c, const TensorRef& t) {
+  TensorRef out = allocate(c, t->dtype, t->shape);
+  std::vector<Read> touched = reads_of(t);
+  touched.push_back(reads_of(out)[0]);
+  for_each(c, t->shape, loop_order(touched, t->shape.size()), [&](Index index) {
+    Value* value = t->at(c, index).value;
+    c.builder().store(value, out->base.value, index);
+  });
+  return out;
+}
+
+Traced materialised(Context& c, const Traced& t) {
+  if (!is_lazy(t)) return t;
+  const TensorRef made = materialised(c, t.tensor);
+  return made->base;
+}
+
+bool same_view(const Tensor& a, const Tensor& b) {
+  if (!a.is_view() || !b.is_view() || a.base.value != b.base.value || a.shape.size() != b.shape.size()) return false;
+  for (size_t d = 0; d < a.shape.size(); d++) {
+    if (!same_number(a.shape[d], b.shape[d])) return false;
+  }
+  for (size_t k = 0; k < a.axes.size(); k++) {
+    const Axis &x = a.axes[k], &y = b.axes[k];
+    if (x.dim != y.dim || x.step != y.step || !same_number(x.start, y.start)) return false;
+  }
+  return true;
+}
+
+void assign(Context& c, const TensorRef& target, const Traced& value) {
+  if (!target->is_view()) refuse(c, AbortId::operands_, "an assignment to elements of an expression");
+  c.mark_written(target->base);
+  const std::vector<Value*>& shape = target->shape;
+  const auto store = [&](Index index, Value* element) {
+    std::vector<Value*> at;
+    Emit e(c);
+    for (const Axis& axis : target->axes) {
+      Value* position = axis.start;
+      if (axis.dim >= 0) {
+        Value* moved = index[static_cast<size_t>(axis.dim)];
+        if (axis.step != 1) moved = e.op(Opcode::mul_, {moved, e.i64(axis.step)});
+        position = known_integer(axis.start) == 0 ? moved : e.op(Opcode::add_, {axis.start, moved});
+      }
+      at.push_back(position);
+    }
+    c.builder().store(element, target->base.value, at);
+  };
+  if (!is_tensor(value)) {
+    Value* element = stored(c, value, target->dtype);
+    for_each(c, shape, loop_order(reads_of(target), shape.size()), [&](Index index) { store(index, element); });
+    return;
+  }
+  TensorRef source = as_tensor(c, value);
+  if (same_view(*target, *source)) return;  // x[i] op= y ends in x[i] = x[i]
+  source = broadcast_to(c, source, shape);
+  const bool may_alias = c.builder().graph().may_alias;
+  bool conflict = source->checks;
+  for (const Read& read : reads_of(source)) conflict |= conflicts(c, *target, read, may_alias);
+  if (conflict) source = materialised(c, source);
+  std::vector<Read> touched = reads_of(source);
+  touched.push_back(reads_of(target)[0]);
+  for_each(c, shape, loop_order(touched, shape.size()),
+           [&](Index index) { store(index, cast_element(c, source->at(c, index), target->dtype)); });
+}
+
+void update(Context& c, BinaryOp op, const TensorRef& target, const Traced& value) {
+  const Traced operands[] = {tensor(target), value};
+  const Traced result = map(c, operands, [op](Context& context, Scalars x) { return binary(context, op, x[0], x[1]); });
+  if (!casts_same_kind(result.tensor->dtype, target->dtype)) {
+    refuse(c, AbortId::operands_, "an in-place operator whose result does not fit the array's dtype");
+  }
+  if (result.tensor->rank() > target->rank()) {
+    refuse(c, AbortId::operands_, "an in-place operator whose result has more dimensions than the array");
+  }
+  assign(c, target, result);
+}
+
+}  // namespace appy::trace

@@ -1,0 +1,236 @@
+// Products with sums over common dimensions: matmul, dot, outer, einsum.
+#include <algorithm>
+#include <map>
+
+#include "ir/builder.h"
+#include "trace/arithmetic.h"
+#include "trace/conversion.h"
+#include "trace/tensor.h"
+
+namespace appy::trace {
+namespace {
+
+using ir::Value;
+
+/// Columns that one worker takes at a time where rows are added to rows.
+constexpr int64_t column_block = 1024;
+
+[[noreturn]] void refuse_shapes(Context& c, const char* what) {
+  refuse(c, AbortId::operands_, std::string("a ") + what + " of arrays with these numbers of dimensions");
+}
+
+/// The reads of the operands, with labels for dimensions.
+std::vector<Read> labelled_reads(std::span<const TensorRef> operands, std::span<const std::vector<int>> labels) {
+  std::vector<Read> out;
+  for (size_t k = 0; k < operands.size(); k++) {
+    for (Read read : reads_of(operands[k])) {
+      for (int& d : read.dims) d = d < 0 ? -1 : labels[k][static_cast<size_t>(d)];
+      out.push_back(std::move(read));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
+                      std::span<const std::vector<int>> given_labels, std::span<Value* const> given_extents, int free) {
+  const std::vector<std::vector<int>> labels(given_labels.begin(), given_labels.end());
+  const std::vector<Value*> extents(given_extents.begin(), given_extents.end());
+  std::vector<TensorRef> operands;
+  for (const TensorRef& t : given) {
+    const bool repeated = given.size() > 1 || t->heavy;
+    operands.push_back((t->heavy || t->checks) && repeated ? materialised(c, t) : t);
+  }
+  const auto result = static_cast<size_t>(free);
+  const std::span<Value*const> shape(extents.data(), result), sums(extents.data() + result, extents.size() - result);
+  if (c.exact() && ir::is_real(dtype)) refuse(c, AbortId::exact_function_, "a product of matrices");
+  const bool boolean = dtype == DType::bool_;
+  const auto term = [operands, labels, extents, dtype, boolean](Context& context, std::span<Value* const> at) {
+    Emit e(context);
+    Value* product = nullptr;
+    for (size_t k = 0; k < operands.size(); k++) {
+      std::vector<Value*> own;
+      for (size_t d = 0; d < labels[k].size(); d++) {
+        const bool single = known_integer(operands[k]->shape[d]) == 1;
+        own.push_back(single ? e.i64(0) : at[static_cast<size_t>(labels[k][d])]);
+      }
+      const Traced element = operands[k]->at(context, own);
+      Value* x = boolean ? truth(context, element) : unsafe_cast(context, element.value, dtype);
+      product = product ? e.op(boolean ? Opcode::and_ : Opcode::mul_, {product, x}) : x;
+    }
+    return product;
+  };
+  const Opcode add = boolean ? Opcode::or_ : Opcode::add_;
+  const std::vector<Read> reads = labelled_reads(operands, labels);
+  const std::vector<int> order = loop_order(reads, extents.size());
+  const bool rows = result > 0 && !extents.empty() && static_cast<size_t>(order.back()) < result && !sums.empty();
+  if (!rows) {
+    // The sum runs along memory: an accumulator for each element of the result.
+    Tensor out;
+    out.dtype = dtype;
+    out.shape.assign(shape.begin(), shape.end());
+    out.heavy = !sums.empty();
+    for (Read read : reads) {
+      if (std::any_of(read.dims.begin(), read.dims.end(), [&](int d) { return d >= free; })) read.make_irregular();
+      out.reads.push_back(std::move(read));
+    }
+    out.at = [term, extents, result, add, dtype](Context& context, Index index) {
+      Emit e(context);
+      std::vector<Value*> at(index.begin(), index.end());
+      at.resize(extents.size());
+      const std::span<Value* const> over(extents.data() + result, extents.size() - result);
+      if (over.empty()) return np_scalar(term(context, at));
+      Value* const init[] = {e.number(dtype, 0)};
+      return np_scalar(accumulate(context, over, init, true, [&](Index k, std::span<Value* const> carried) {
+        std::copy(k.begin(), k.end(), at.begin() + static_cast<ptrdiff_t>(result));
+        return std::vector<Value*>{e.op(add, {carried[0], term(context, at)})};
+      })[0]);
+    };
+    return std::make_shared<const Tensor>(std::move(out));
+  }
+  // A dimension of the result runs along memory: rows are added to rows, a block of columns at a time.
+  Emit e(c);
+  const TensorRef out = allocate(c, dtype, shape);
+  const auto inner = static_cast<size_t>(order.back());
+  std::vector<Value*> others(shape.begin(), shape.end());
+  others[inner] = e.i64(1);
+  const auto store = [&](Value* v, std::span<Value* const> at) {
+    c.builder().store(v, out->base.value, at.subspan(0, result));
+  };
+  std::vector<int> outer_order(result);
+  for (size_t d = 0; d < result; d++) outer_order[d] = static_cast<int>(d);
+  for_each(c, others, outer_order, [&](Index rows_index) {
+    std::vector<Value*> at(rows_index.begin(), rows_index.end());
+    at.resize(extents.size());
+    ir::Builder& b = c.builder();
+    const auto loop = [&](Value* low, Value* high, int64_t step, bool parallel, bool simd,
+                          const std::function<void(Value*)>& body) {
+      ir::Loop attributes;
+      attributes.parallel = parallel;
+      attributes.simd = simd;
+      attributes.annotated = true;
+      ir::Block* outside = b.block();
+      ir::Op* op = b.for_loop(low, high, b.i64(step), {}, std::move(attributes));
+      b.set_block(op->blocks[0]);
+      c.poll();
+      body(op->blocks[0]->args[0]);
+      b.yield({});
+      b.set_block(outside);
+    };
+    loop(e.i64(0), extents[inner], column_block, true, false, [&](Value* first) {
+      Value* last = e.op(Opcode::pymin_, {e.op(Opcode::add_, {first, e.i64(column_block)}), extents[inner]});
+      loop(first, last, 1, false, true, [&](Value* j) {
+        at[inner] = j;
+        store(e.number(dtype, 0), at);
+      });
+      accumulate(c, sums, {}, false, [&](Index k, std::span<Value* const>) {
+        std::copy(k.begin(), k.end(), at.begin() + static_cast<ptrdiff_t>(result));
+        loop(first, last, 1, false, true, [&](Value* j) {
+          at[inner] = j;
+          Value* so_far = b.load(out->base.value, std::span<Value* const>(at).subspan(0, result));
+          store(e.op(add, {so_far, term(c, at)}), at);
+        });
+        return std::vector<Value*>{};
+      });
+    });
+  });
+  return out;
+}
+
+namespace {
+
+Traced finished(Context& c, TensorRef t) { return t->shape.empty() ? np_scalar(t->at(c, {}).value) : whole(t); }
+
+}  // namespace
+
+Traced matmul(Context& c, const Traced& a, const Traced& b, bool dot) {
+  if (dot && (!is_tensor(a) || !is_tensor(b))) return binary(c, BinaryOp::multiply, a, b);
+  const TensorRef x = as_tensor(c, a), y = as_tensor(c, b);
+  if (!x || !y || x->rank() == 0 || y->rank() == 0 || x->rank() > 2 || y->rank() > 2)
+    refuse_shapes(c, "matrix product");
+  require_same_extent(c, x->shape.back(), y->shape.front());
+  // Result dimensions first, then the common one.
+  const int rows = x->rank() - 1, columns = y->rank() - 1, common = rows + columns;
+  std::vector<Value*> extents;
+  std::vector<int> left, right;
+  if (rows) left.push_back(0), extents.push_back(x->shape[0]);
+  if (columns) extents.push_back(y->shape[1]);
+  extents.push_back(x->shape.back());
+  left.push_back(common);
+  right.push_back(common);
+  if (columns) right.push_back(rows);
+  const TensorRef operands[] = {x, y};
+  const std::vector<int> labels[] = {left, right};
+  return finished(c, contraction(c, promote(x->dtype, y->dtype), operands, labels, extents, common));
+}
+
+Traced outer(Context& c, const Traced& a, const Traced& b) {
+  const TensorRef x = as_tensor(c, a), y = as_tensor(c, b);
+  if (!x || !y || x->rank() != 1 || y->rank() != 1) refuse_shapes(c, "outer product");
+  const int column[] = {0, -1};
+  const Traced operands[] = {tensor(rearranged(c, x, column)), tensor(y)};
+  return map(c, operands, [](Context& context, Scalars s) { return binary(context, BinaryOp::multiply, s[0], s[1]); });
+}
+
+Traced einsum(Context& c, const std::string& subscripts, std::span<const Traced> given) {
+  std::string text;
+  for (char ch : subscripts) {
+    if (ch != ' ') text += ch;
+  }
+  const size_t arrow = text.find("->");
+  const std::string inputs = text.substr(0, arrow);
+  std::string output;
+  if (arrow == std::string::npos) {
+    // Letters that stand once, in alphabetical order.
+    for (char ch = 'A'; ch <= 'z'; ch++) {
+      if (std::isalpha(static_cast<unsigned char>(ch)) && std::count(inputs.begin(), inputs.end(), ch) == 1)
+        output += ch;
+    }
+  } else {
+    output = text.substr(arrow + 2);
+  }
+  std::vector<TensorRef> operands;
+  std::vector<std::vector<int>> labels;
+  std::map<char, int> numbers;
+  std::vector<Value*> extents;
+  const auto number = [&](char ch) {
+    auto [at, fresh] = numbers.try_emplace(ch, static_cast<int>(numbers.size()));
+    if (fresh) extents.push_back(nullptr);
+    return at->second;
+  };
+  for (char ch : output) {
+    if (!std::isalpha(static_cast<unsigned char>(ch))) refuse(c, AbortId::operands_, "einsum with " + subscripts);
+    number(ch);
+  }
+  if (numbers.size() != output.size()) refuse(c, AbortId::operands_, "einsum with " + subscripts);
+  DType dtype = DType::bool_;
+  size_t start = 0;
+  for (const Traced& t : given) {
+    const size_t end = std::min(inputs.find(',', start), inputs.size());
+    if (start > inputs.size()) refuse(c, AbortId::operands_, "einsum with " + subscripts);
+    const std::string own = inputs.substr(start, end - start);
+    start = end + 1;
+    const TensorRef x = as_tensor(c, t);
+    if (!x || own.size() != x->shape.size()) refuse(c, AbortId::operands_, "einsum with " + subscripts);
+    labels.emplace_back();
+    for (size_t d = 0; d < own.size(); d++) {
+      if (!std::isalpha(static_cast<unsigned char>(own[d]))) refuse(c, AbortId::operands_, "einsum with " + subscripts);
+      const int label = number(own[d]);
+      labels.back().push_back(label);
+      Value*& extent = extents[static_cast<size_t>(label)];
+      if (!extent || known_integer(extent) == 1) {
+        extent = x->shape[d];
+      } else if (known_integer(x->shape[d]) != 1) {
+        require_same_extent(c, extent, x->shape[d]);
+      }
+    }
+    operands.push_back(x);
+    dtype = promote(dtype, x->dtype);
+  }
+  const bool complete = std::all_of(extents.begin(), extents.end(), [](const Value* v) { return v != nullptr; });
+  if (start != inputs.size() + 1 || !complete) refuse(c, AbortId::operands_, "einsum with " + subscripts);
+  return finished(c, contraction(c, dtype, operands, labels, extents, static_cast<int>(output.size())));
+}
+
+}  // namespace appy::trace

@@ -1,0 +1,303 @@
+// Reductions and cumulative sums: loops with accumulators, in NumPy's dtypes.
+#include <cmath>
+#include <limits>
+
+#include "ir/builder.h"
+#include "trace/arithmetic.h"
+#include "trace/conversion.h"
+#include "trace/tensor.h"
+
+namespace appy::trace {
+namespace {
+
+using ir::CheckKind;
+using ir::Value;
+
+/// What np.sum and np.prod add up in.
+DType sum_type(DType t) {
+  if (ir::is_real(t) || ir::size_of(t) == 8) return t;
+  return ir::class_of(t) == ir::TypeClass::uint ? DType::u64_ : DType::i64_;
+}
+
+struct Accumulator {
+  DType dtype;
+  Value* init;
+  Opcode code;
+};
+
+Accumulator accumulator_of(Context& c, Reduction kind, DType element, std::optional<DType> dtype) {
+  Emit e(c);
+  switch (kind) {
+    case Reduction::sum:
+    case Reduction::prod: {
+      const DType t = dtype ? *dtype : sum_type(element);
+      if (t == DType::bool_) refuse(c, AbortId::operands_, "a sum in bool");
+      return {t, e.number(t, kind == Reduction::prod), kind == Reduction::sum ? Opcode::add_ : Opcode::mul_};
+    }
+    case Reduction::any:
+      return {DType::bool_, e.boolean(false), Opcode::or_};
+    case Reduction::all:
+      return {DType::bool_, e.boolean(true), Opcode::and_};
+    default: {
+      const bool max = kind == Reduction::max;
+      const double infinity = std::numeric_limits<double>::infinity();
+      Value* init = nullptr;
+      if (ir::is_real(element)) {
+        init = e.number(element, max ? -infinity : infinity);
+      } else if (element == DType::u64_) {
+        init = e.constant(element, max ? 0 : UINT64_MAX);
+      } else {
+        const ir::Range range = bounds_of(element);
+        init = e.integer(element, max ? range.lo : range.hi);
+      }
+      const bool boolean = element == DType::bool_;
+      return {element, init, boolean ? (max ? Opcode::or_ : Opcode::and_) : max ? Opcode::maximum_ : Opcode::minimum_};
+    }
+  }
+}
+
+/// The shape of what is left, and of what disappears; `place` is where dimensions of t are in one of the two.
+struct Split {
+  std::vector<Value*> kept, reduced;
+  std::vector<size_t> kept_dims, reduced_dims;
+};
+
+Split split(const Tensor& t, const Axes& axes) {
+  Split out;
+  for (size_t d = 0; d < t.shape.size(); d++) {
+    (axes.reduced[d] ? out.reduced : out.kept).push_back(t.shape[d]);
+    (axes.reduced[d] ? out.reduced_dims : out.kept_dims).push_back(d);
+  }
+  return out;
+}
+
+std::vector<Value*> merged_index(const Split& s, Index kept, Index reduced) {
+  std::vector<Value*> at(kept.size() + reduced.size());
+  for (size_t i = 0; i < kept.size(); i++) at[s.kept_dims[i]] = kept[i];
+  for (size_t i = 0; i < reduced.size(); i++) at[s.reduced_dims[i]] = reduced[i];
+  return at;
+}
+
+Value* count_of(Context& c, std::span<Value* const> shape) {
+  Emit e(c);
+  Value* n = e.i64(1);
+  for (Value* extent : shape) n = known_integer(n) == 1 ? extent : e.op(Opcode::mul_, {n, extent});
+  return n;
+}
+
+void require_elements(Context& c, const Split& s, const char* name) {
+  Emit e(c);
+  const std::string text = std::string("zero-size array to reduction operation ") + name + " which has no identity";
+  e.check(CheckKind::value_, e.gt(count_of(c, s.reduced), e.i64(0)), text);
+}
+
+/// `element` for every index of what is kept, with the reduced dimensions back as ones where they are to be kept.
+Traced shaped(Context& c, const TensorRef& source, const Split& s, const Axes& axes, DType dtype,
+              const std::function<Value*(Context&, Index)>& element) {
+  if (s.kept.empty() && !axes.keep) return np_scalar(element(c, {}));
+  Tensor out;
+  out.dtype = dtype;
+  out.shape = s.kept;
+  out.heavy = true;
+  for (Read read : reads_of(source)) {
+    read.make_irregular();
+    out.reads.push_back(std::move(read));
+  }
+  out.at = [element](Context& context, Index index) { return np_scalar(element(context, index)); };
+  TensorRef made = std::make_shared<const Tensor>(std::move(out));
+  if (s.kept.empty()) made = materialised(c, made);
+  if (axes.keep) {
+    std::vector<int> order;
+    int next = 0;
+    for (bool reduced : axes.reduced) order.push_back(reduced ? -1 : next++);
+    made = rearranged(c, made, order);
+  }
+  return tensor(made);
+}
+
+/// The elements of a view as an expression: nobody else sees its array.
+TensorRef expression_of(const TensorRef& view) {
+  Tensor out;
+  out.dtype = view->dtype;
+  out.shape = view->shape;
+  out.reads = reads_of(view);
+  out.at = [view](Context& context, Index index) { return view->at(context, index); };
+  return std::make_shared<const Tensor>(std::move(out));
+}
+
+Value* converted(Context& c, const Traced& x, DType to) {
+  return to == DType::bool_ ? truth(c, x) : unsafe_cast(c, x.value, to);
+}
+
+Value* fold_up(Context& c, const TensorRef& t, const Split& s, const Accumulator& a, Index kept) {
+  const std::vector<Value*> own(kept.begin(), kept.end());
+  Value* const init[] = {a.init};
+  return accumulate(c, s.reduced, init, !c.exact(), [&](Index reduced, std::span<Value* const> carried) {
+    Emit e(c);
+    const Traced x = t->at(c, merged_index(s, own, reduced));
+    return std::vector<Value*>{e.op(a.code, {carried[0], converted(c, x, a.dtype)})};
+  })[0];
+}
+
+Traced simple(Context& c, Reduction kind, const TensorRef& t, const Axes& axes, std::optional<DType> dtype) {
+  const Split s = split(*t, axes);
+  if (kind == Reduction::max) require_elements(c, s, "maximum");
+  if (kind == Reduction::min) require_elements(c, s, "minimum");
+  const Accumulator a = accumulator_of(c, kind, t->dtype, dtype);
+  const bool reals = ir::is_real(a.dtype) && (kind == Reduction::sum || kind == Reduction::prod);
+  if (reals && c.exact()) refuse(c, AbortId::exact_function_, "a floating-point sum or product of an array");
+  // Where the kept dimension runs along memory and the reduced one does not, rows are added to rows.
+  const std::vector<Read> reads = reads_of(t);
+  const std::vector<int> order = loop_order(reads, t->shape.size());
+  const bool columns = kind == Reduction::sum && !s.kept.empty() && s.kept.size() + s.reduced.size() > 1 &&
+                       !axes.reduced[static_cast<size_t>(order.back())];
+  if (columns) {
+    std::vector<int> labels(t->shape.size());
+    std::vector<Value*> extents = s.kept;
+    extents.insert(extents.end(), s.reduced.begin(), s.reduced.end());
+    for (size_t i = 0; i < s.kept_dims.size(); i++) labels[s.kept_dims[i]] = static_cast<int>(i);
+    for (size_t i = 0; i < s.reduced_dims.size(); i++) {
+      labels[s.reduced_dims[i]] = static_cast<int>(s.kept_dims.size() + i);
+    }
+    const TensorRef operands[] = {t};
+    const std::vector<int> all[] = {labels};
+    TensorRef sum = contraction(c, a.dtype, operands, all, extents, static_cast<int>(s.kept.size()));
+    if (!axes.keep) return whole(sum);
+    std::vector<int> keep;
+    int next = 0;
+    for (bool reduced : axes.reduced) keep.push_back(reduced ? -1 : next++);
+    return tensor(expression_of(rearranged(c, sum, keep)));
+  }
+  return shaped(c, t, s, axes, a.dtype,
+                [t, s, a](Context& context, Index kept) { return fold_up(context, t, s, a, kept); });
+}
+
+DType mean_type(DType t) { return ir::is_real(t) ? t : DType::f64_; }
+
+Value* mean_of(Context& c, const TensorRef& t, const Split& s, DType dtype, Index kept) {
+  Emit e(c);
+  Accumulator a{dtype, e.number(dtype, 0), Opcode::add_};
+  Value* sum = fold_up(c, t, s, a, kept);
+  return e.op(Opcode::div_, {sum, e.cast(count_of(c, s.reduced), dtype)});
+}
+
+Traced mean(Context& c, const TensorRef& t, const Axes& axes, std::optional<DType> dtype) {
+  if (c.exact()) refuse(c, AbortId::exact_function_, "a mean");
+  const DType type = dtype ? *dtype : mean_type(t->dtype);
+  if (!ir::is_real(type)) refuse(c, AbortId::operands_, "a mean in integers");
+  const Split s = split(*t, axes);
+  return shaped(c, t, s, axes, type,
+                [t, s, type](Context& context, Index kept) { return mean_of(context, t, s, type, kept); });
+}
+
+/// Two passes, as NumPy: the mean of the squared distances from the mean.
+Traced variance(Context& c, bool root, const TensorRef& t, const Axes& axes, std::optional<DType> dtype,
+                const Traced& ddof) {
+  if (c.exact()) refuse(c, AbortId::exact_function_, "a variance");
+  const DType type = dtype ? *dtype : mean_type(t->dtype);
+  if (!ir::is_real(type)) refuse(c, AbortId::operands_, "a variance in integers");
+  const std::optional<int64_t> less = ddof.kind == Kind::unbound ? 0
+                                      : ddof.is_scalar()         ? known_integer(ddof.value)
+                                                                 : std::nullopt;
+  if (!less) refuse(c, AbortId::operands_, "a ddof that is no constant integer");
+  const Split s = split(*t, axes);
+  const auto element = [t, s, type, root, less = *less](Context& context, Index kept) {
+    Emit e(context);
+    const std::vector<Value*> own(kept.begin(), kept.end());
+    Value* center = mean_of(context, t, s, type, own);
+    Value* const init[] = {e.number(type, 0)};
+    Value* sum = accumulate(context, s.reduced, init, true, [&](Index reduced, std::span<Value* const> carried) {
+      const Traced x = t->at(context, merged_index(s, own, reduced));
+      Value* distance = e.op(Opcode::sub_, {converted(context, x, type), center});
+      return std::vector<Value*>{e.op(Opcode::add_, {carried[0], e.op(Opcode::mul_, {distance, distance})})};
+    })[0];
+    Value* n = e.op(Opcode::pymax_, {e.op(Opcode::sub_, {count_of(context, s.reduced), e.i64(less)}), e.i64(0)});
+    Value* result = e.op(Opcode::div_, {sum, e.cast(n, type)});
+    return root ? e.op(Opcode::sqrt_, {result}) : result;
+  };
+  return shaped(c, t, s, axes, type, element);
+}
+
+/// The first position of the extremum; of a NaN, where there is one.
+Traced position(Context& c, bool max, const TensorRef& t, const Axes& axes) {
+  const Split s = split(*t, axes);
+  Emit check(c);
+  const char* name = max ? "attempt to get argmax of an empty sequence" : "attempt to get argmin of an empty sequence";
+  check.check(CheckKind::value_, check.gt(count_of(c, s.reduced), check.i64(0)), name);
+  const auto element = [t, s, max](Context& context, Index kept) {
+    Emit e(context);
+    const std::vector<Value*> own(kept.begin(), kept.end());
+    const std::vector<Value*> zeros(s.reduced.size(), e.i64(0));
+    Value* const init[] = {t->at(context, merged_index(s, own, zeros)).value, e.i64(0)};
+    return accumulate(context, s.reduced, init, false, [&](Index reduced, std::span<Value* const> carried) {
+      Value* x = t->at(context, merged_index(s, own, reduced)).value;
+      Value* flat = e.i64(0);
+      for (size_t d = 0; d < reduced.size(); d++) {
+        Value* scaled = known_integer(flat) == 0 ? flat : e.op(Opcode::mul_, {flat, s.reduced[d]});
+        flat = known_integer(scaled) == 0 ? reduced[d] : e.op(Opcode::add_, {scaled, reduced[d]});
+      }
+      Value* better = nullptr;
+      if (x->type.dtype == DType::bool_) {
+        better = max ? e.both(x, e.negate(carried[0])) : e.both(e.negate(x), carried[0]);
+      } else {
+        better = max ? e.gt(x, carried[0]) : e.lt(x, carried[0]);
+      }
+      if (ir::is_real(x->type.dtype)) {
+        Value* first_nan = e.both(e.op(Opcode::isnan_, {x}), e.negate(e.op(Opcode::isnan_, {carried[0]})));
+        better = e.either(better, first_nan);
+      }
+      return std::vector<Value*>{e.select(better, x, carried[0]), e.select(better, flat, carried[1])};
+    })[1];
+  };
+  return shaped(c, t, s, axes, DType::i64_, element);
+}
+
+}  // namespace
+
+Traced reduce(Context& c, Reduction kind, const TensorRef& given, const Axes& axes, std::optional<DType> dtype,
+              const Traced& ddof) {
+  // What may leave the region leaves it before anything is stored; what is computed twice is stored once.
+  const bool twice = kind == Reduction::var || kind == Reduction::std;
+  const TensorRef t = given->checks || given->heavy || (twice && !given->is_view()) ? materialised(c, given) : given;
+  switch (kind) {
+    case Reduction::mean:
+      return mean(c, t, axes, dtype);
+    case Reduction::std:
+    case Reduction::var:
+      return variance(c, kind == Reduction::std, t, axes, dtype, ddof);
+    case Reduction::argmax:
+    case Reduction::argmin:
+      return position(c, kind == Reduction::argmax, t, axes);
+    default:
+      return simple(c, kind, t, axes, dtype);
+  }
+}
+
+Traced cumulate(Context& c, BinaryOp op, const TensorRef& given, int axis, std::optional<DType> dtype) {
+  const TensorRef t = given->heavy ? materialised(c, given) : given;
+  const DType type = dtype ? *dtype : sum_type(t->dtype);
+  if (type == DType::bool_) refuse(c, AbortId::operands_, "a cumulative sum in bool");
+  const TensorRef out = allocate(c, type, t->shape);
+  Axes axes;
+  axes.reduced.assign(t->shape.size(), false);
+  axes.reduced[static_cast<size_t>(axis)] = true;
+  const Split s = split(*t, axes);
+  std::vector<int> order(s.kept.size());
+  for (size_t d = 0; d < order.size(); d++) order[d] = static_cast<int>(d);
+  for_each(c, s.kept, order, [&](Index kept) {
+    Emit e(c);
+    const std::vector<Value*> own(kept.begin(), kept.end());
+    const bool sum = op == BinaryOp::add;
+    Value* const init[] = {e.number(type, sum ? 0 : 1)};
+    accumulate(c, s.reduced, init, false, [&](Index reduced, std::span<Value* const> carried) {
+      const std::vector<Value*> at = merged_index(s, own, reduced);
+      Value* x = converted(c, t->at(c, at), type);
+      Value* next = e.op(sum ? Opcode::add_ : Opcode::mul_, {carried[0], x});
+      c.builder().store(next, out->base.value, at);
+      return std::vector<Value*>{next};
+    });
+  });
+  return out->base;
+}
+
+}  // namespace appy::trace

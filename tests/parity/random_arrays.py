@@ -1,0 +1,175 @@
+"""Random programs of array statements as source text, and their arguments.
+
+``choose(n)`` decides everything, as in random_loops.py. A statement takes its rows and its columns from one class of
+slices each, so that shapes agree, mostly; where they do not, both sides raise. Arrays come contiguous, transposed,
+with steps, and overlapping each other.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+numbers = count()
+EXTENTS = (7, 9, 1, 33, 2, 0)
+DTYPES = ("float64", "float32", "int32", "int64", "uint8", "int8", "int16", "uint32", "bool")
+# Slices of one dimension that select equally many elements, by class.
+SLICES = (
+    (":", "::-1"),
+    ("1:", ":-1", "-2::-1"),
+    ("1:-1", "2:", ":-2", "-2:0:-1"),
+    ("::2", "::2"),
+    (":3", "-3:", "2::-1"),
+)
+PRAGMAS = (":M=>parallel :N=>simd", "0=>parallel 1=>simd", ":N=>simd", ":M=>parallel", ":N=>parallel,simd", ":M=>block")
+
+
+@dataclass
+class Program:
+    source: str
+    arguments: dict[str, Any]
+
+    def function(self) -> FunctionType:
+        """The function, compiled from a file that `linecache` knows."""
+        path = f"<random arrays {next(numbers)}>"
+        linecache.cache[path] = (len(self.source), None, self.source.splitlines(True), path)
+        space: dict[str, Any] = {"np": np}
+        exec(compile(self.source, path, "exec"), space)
+        return space["f"]
+
+
+@dataclass
+class Writer:
+    choose: Callable[[int], int]
+    kinds: dict[str, str]  # name -> "RC", "C", "R1" or "S"
+    dtypes: dict[str, str]
+    rows: int = 0  # classes of slices of the statement
+    columns: int = 0
+    made: list[str] = field(default_factory=list)
+
+    def pick(self, options: Any) -> Any:
+        return options[self.choose(len(options))]
+
+    def slices(self, kind: str) -> str:
+        row = self.pick(SLICES[self.rows])
+        column = self.pick(SLICES[self.columns])
+        if kind == "C":
+            return f"[{column}]"
+        if kind == "R1":
+            return f"[{row}, :]"
+        if self.rows == self.columns == 0 and self.choose(2):
+            return ""
+        return self.pick((f"[{row}, {column}]", f"[{row}][:, {column}]" if self.choose(2) else f"[{row}, {column}]"))
+
+    def leaf(self, kind: str) -> str:
+        named = [n for n, k in self.kinds.items() if k == kind]
+        choice = self.choose(6)
+        if kind == "S" or (choice == 5 and kind != "RC"):
+            return self.pick(("2", "0.5", "s", "k", "1"))
+        if choice == 4 and kind == "RC":
+            return self.leaf(self.pick(("C", "R1", "S")))
+        if choice == 3 and kind == "RC":
+            return f"b{self.slices('C')}[None, :]"
+        return self.pick(named) + self.slices(kind) if named else "2"
+
+    def expression(self, kind: str, depth: int) -> str:
+        if depth == 0:
+            return self.leaf(kind)
+        form = self.choose(9)
+        x = self.expression(kind, depth - 1)
+        if form == 0:
+            return x
+        if form == 1:
+            return f"-({x})" if self.choose(2) else f"abs({x})"
+        if form == 2:
+            return f"np.sqrt(np.abs({x} * 1.0))"
+        y = self.expression(kind, depth - 1)
+        if form == 3:
+            return f"np.where({x} {self.pick(('<', '>=', '!='))} {y}, {x}, {y})"
+        if form == 4:
+            return f"np.{self.pick(('maximum', 'minimum'))}({x}, {y})"
+        if form == 5:
+            return f"({x}) {self.pick(('//', '%'))} ({y})"
+        if form == 6:
+            return f"({x} {self.pick(('<', '==', '>'))} {y}) {self.pick(('|', '&', '^'))} ({y} > {x})"
+        return f"({x}) {self.pick(('+', '-', '*', '/'))} ({y})"
+
+    def statement(self) -> list[str]:
+        self.rows, self.columns = self.choose(len(SLICES)), self.choose(len(SLICES))
+        depth = 1 + self.choose(3)
+        pragma = f"    # pragma {self.pick(PRAGMAS)}"
+        form = self.choose(8)
+        kind = self.pick(("RC", "RC", "C", "R1"))
+        if form < 3:
+            target = self.pick([n for n, k in self.kinds.items() if k == kind])
+            return [pragma, f"    {target}{self.slices(kind) or '[:]'} = {self.expression(kind, depth)}"]
+        if form == 3:
+            target = self.pick([n for n, k in self.kinds.items() if k == kind])
+            op = self.pick(("+", "-", "*"))
+            return [pragma, f"    {target}{self.slices(kind) or '[:]'} {op}= {self.expression(kind, depth)}"]
+        name = f"v{len(self.made)}"
+        self.made.append(name)
+        if form < 6:
+            text = self.expression(kind, depth)
+            if self.rows == self.columns == 0:
+                self.kinds[name] = kind
+            return [pragma, f"    {name} = {text}"]
+        reduction = self.pick(("sum", "max", "min", "mean", "any", "all", "argmax", "argmin", "prod", "cumsum"))
+        axis = self.pick((", axis=1", ", axis=0", "", ", axis=-1"))
+        if reduction == "cumsum":
+            axis = self.pick((", axis=1", ", axis=0"))
+        elif axis and not reduction.startswith("arg") and self.choose(2):
+            axis += ", keepdims=True"
+        return [pragma, f"    {name} = np.{reduction}({self.expression('RC', depth)}{axis})"]
+
+
+def elements(choose: Callable[[int], int], dtype: str, *shape: int) -> np.ndarray:
+    """Small dyadic numbers: sums are exact in any order."""
+    rng = np.random.default_rng(choose(1000))
+    values = rng.integers(-12, 13, shape)
+    if dtype == "bool":
+        return values > 0
+    if np.dtype(dtype).kind == "u":
+        values = np.abs(values)
+    return (values / 4 if np.dtype(dtype).kind == "f" else values).astype(dtype)
+
+
+def laid_out(choose: Callable[[int], int], dtype: str, rows: int, columns: int) -> np.ndarray:
+    layout = choose(4)
+    if layout == 1:
+        return elements(choose, dtype, columns, rows).T
+    if layout == 2:
+        return elements(choose, dtype, 2 * rows + 1, columns + 2)[1::2, 1 : columns + 1]
+    if layout == 3:
+        return elements(choose, dtype, rows, columns)[::-1]
+    return elements(choose, dtype, rows, columns)
+
+
+def program(choose: Callable[[int], int]) -> Program:
+    rows, columns = EXTENTS[choose(len(EXTENTS))], EXTENTS[choose(len(EXTENTS))]
+    dtypes = {n: DTYPES[choose(len(DTYPES))] for n in "abcd"}
+    a = laid_out(choose, dtypes["a"], rows, columns)
+    arguments = {
+        "a": a,
+        "b": elements(choose, dtypes["b"], columns),
+        "c": elements(choose, dtypes["c"], rows, 1),
+        "d": laid_out(choose, dtypes["d"], rows, columns),
+        "o": (a[:, ::-1], a, a.copy())[choose(3)],  # overlaps a, or does not
+        "s": (1.5, np.float32(0.5), 3, np.int64(2))[choose(4)],
+        "k": (2, -1, 100)[choose(3)],
+    }
+    kinds = {"a": "RC", "d": "RC", "o": "RC", "b": "C", "c": "R1"}
+    writer = Writer(choose, kinds, dtypes)
+    lines = ["def f(a, b, c, d, o, s, k, state):", "    try:"]
+    body: list[str] = []
+    for _ in range(1 + choose(3)):
+        body += writer.statement()
+    lines += ["    " + line for line in body]
+    lines += ["    finally:", "        state.update(locals())"]
+    return Program("\n".join(lines) + "\n", arguments)

@@ -1,0 +1,91 @@
+"""Random array programs: compiled code does what NumPy does, exceptions and fresh arrays included."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from compare import assert_same
+from random_arrays import Program, program
+
+import appy
+
+EXAMPLES = int(os.environ.get("APPY_FUZZ_ARRAYS", "500"))
+BATCH = 50
+
+
+def run(function, p: Program) -> tuple[type, str, dict]:
+    state: dict = {}
+    arguments = copy.deepcopy({k: v for k, v in p.arguments.items() if not isinstance(v, np.ndarray)})
+    bases: dict[int, np.ndarray] = {}
+    for name, value in p.arguments.items():
+        if isinstance(value, np.ndarray):
+            arguments[name] = relaid(value, bases)
+    error = None
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            function(**arguments, state=state)
+        except Exception as e:
+            error = e
+    if isinstance(error, appy.CompileError):
+        raise error
+    kind = TypeError if isinstance(error, TypeError) else type(error)
+    state.pop("state", None)
+    return kind, str(error), state
+
+
+def relaid(a: np.ndarray, bases: dict[int, np.ndarray]) -> np.ndarray:
+    """A copy with the same strides; what shared memory shares it again."""
+    base = a if a.base is None else a.base
+    copied = bases.setdefault(id(base), base.copy(order="K"))
+    offset = a.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return np.ndarray(a.shape, a.dtype, copied, offset, a.strides)
+
+
+def check(p: Program) -> dict[str, int]:
+    want = run(p.function(), p)
+    compiled = appy.jit(strict=True)(p.function())
+    try:
+        got = run(compiled, p)
+    except appy.CompileError:
+        if want[0] is TypeError:  # UFuncTypeError and its kin: the interpreter is to raise it
+            return {"runs": 1}
+        raise
+    assert got[:2] == want[:2], (got[:2], want[:2])
+    try:
+        assert_same(got[2], want[2], ulps=256, scale=100.0, eps=1.2e-7)
+    except AssertionError:
+        if not casts_out_of_range(p):
+            raise
+    return compiled.stats()
+
+
+def casts_out_of_range(p: Program) -> bool:
+    """Does a float that the integer type cannot hold become one? What comes out depends on how NumPy was compiled."""
+    bases: dict[int, np.ndarray] = {}
+    arguments = {k: relaid(v, bases) if isinstance(v, np.ndarray) else v for k, v in p.arguments.items()}
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        p.function()(**arguments, state={})
+    return any("in cast" in str(w.message) for w in seen)
+
+
+@pytest.mark.parametrize("batch", range(EXAMPLES // BATCH))
+def test_random_arrays(batch):
+    counts: Counter[str] = Counter()
+    for seed in range(BATCH * batch, BATCH * (batch + 1)):
+        rng = np.random.default_rng(seed)
+        p = program(lambda n, rng=rng: int(rng.integers(n)))
+        counts["all"] += 1
+        try:
+            counts["compiled"] += check(p)["runs"] > 0
+        except appy.CompileError as e:
+            counts["refused: " + str(e).split(": ", 1)[-1]] += 1
+        except AssertionError as e:
+            raise AssertionError(f"seed {seed}: {e}\n{p.source}") from None
+    assert counts["compiled"] >= 0.6 * counts["all"], counts

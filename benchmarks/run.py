@@ -2,6 +2,9 @@
 
 usage: python benchmarks/run.py --suite loops [--only saxpy,dot] [--rounds 15] [--json FILE] [--plot FILE]
 
+A suite is a module of kernels/: `loops`, or `arrays` (array statements; its cases have no C version, C measures the
+bandwidth only).
+
 A case is first checked: every side's result and written arrays must agree. Then, round by round, each side times the
 same number of calls in turn while the others are stopped (SIGSTOP), so that nobody's spinning threads disturb the next.
 The table gives the median time, and the median of the round-by-round ratios to appy with a 95 % bootstrap interval; a
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import pickle
@@ -29,18 +33,11 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "kernels"))
 SIDES = ("appy", "c", "numba", "numpy")
 
-# Bytes that must move at least, for the cases whose time is memory traffic.
-TRAFFIC = {
-    "saxpy": 24, "dot": 16, "total": 8, "product": 8, "largest": 8, "argmin": 8, "prefix_sum": 16,
-    "jacobi_1d": 16, "jacobi_2d": 16, "periodic": 16, "guarded": 16,
-}  # fmt: skip
-
 
 class Worker:
-    def __init__(self, side: str, folder: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "worker.py"), side, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+    def __init__(self, side: str, folder: Path, suite: str) -> None:
+        command = [sys.executable, str(HERE / "worker.py"), side, str(folder), suite]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, verb, argument):
         self.process.send_signal(signal.SIGCONT)
@@ -98,11 +95,11 @@ def measure(workers, name, rounds, rng):
     return row
 
 
-def verdict(row, side, name, bandwidth, n):
+def verdict(row, side, name, bandwidth, suite):
     if side not in row["ratio"]:
         return "-"
-    if name in TRAFFIC:
-        moved = TRAFFIC[name] * n
+    if name in suite.TRAFFIC:
+        moved = suite.TRAFFIC[name] * suite.N
         if all(moved / row["seconds"][s] >= 0.95 * bandwidth for s in ("appy", side)):
             return "tie"
     _, low, high = row["ratio"][side]
@@ -166,7 +163,7 @@ def geomean(values):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--suite", choices=["loops"], required=True)
+    parser.add_argument("--suite", choices=["loops", "arrays"], required=True)
     parser.add_argument("--only", default="")
     parser.add_argument("--sides", default=",".join(SIDES))
     parser.add_argument("--rounds", type=int, default=15)
@@ -174,24 +171,23 @@ def main():
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
 
-    import loops
-
-    wanted = options.only.split(",") if options.only else list(loops.CASES)
+    suite = importlib.import_module(options.suite)
+    wanted = options.only.split(",") if options.only else list(suite.CASES)
     rng = np.random.default_rng(0)
     rows = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        workers = {side: Worker(side, Path(folder)) for side in options.sides.split(",")}
+        workers = {side: Worker(side, Path(folder), options.suite) for side in options.sides.split(",")}
         for worker in workers.values():
             stack.callback(worker.close)
         bandwidth = float("inf")
         if "c" in workers:
             workers["c"].ask("prepare", "triad")
-            bandwidth = 24 * loops.N / min(workers["c"].ask("time", 20) for _ in range(5))
-            print(f"triad on arrays of {loops.N} doubles: {bandwidth / 1e9:.1f} GB/s")
+            bandwidth = 24 * suite.N / min(workers["c"].ask("time", 20) for _ in range(5))
+            print(f"triad on arrays of {suite.N} doubles: {bandwidth / 1e9:.1f} GB/s")
         print(f"{'milliseconds':16} " + " ".join(f"{s:>9}" for s in SIDES) + "  ratio to appy [95 % interval]")
         for name in wanted:
             row = measure(workers, name, options.rounds, rng)
-            row["verdict"] = {s: verdict(row, s, name, bandwidth, loops.N) for s in SIDES[1:]}
+            row["verdict"] = {s: verdict(row, s, name, bandwidth, suite) for s in SIDES[1:]}
             rows[name] = row
             print_row(name, row, row["verdict"])
     summary = {}

@@ -1,6 +1,7 @@
 """One side of a comparison in a process of its own: prepares a case, and times it when told. Driven by run.py.
 
-usage: python worker.py SIDE   with SIDE one of appy, c, numba, numpy; requests and answers are pickles on pipes.
+usage: python worker.py SIDE FOLDER SUITE   with SIDE one of appy, c, numba, numpy and SUITE a module of kernels/;
+requests and answers are pickles on pipes.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ import numpy as np
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "kernels"), str(HERE.parent)]
-
-import loops  # noqa: E402
 
 C_FLAGS = ("-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC")
 
@@ -68,21 +67,22 @@ def c_functions(folder: Path):
     }
 
 
-def functions(side: str, folder: Path):
+def functions(side: str, folder: Path, suite):
     if side == "c":
         return c_functions(folder)
     if side == "numpy":
-        return loops.NUMPY
+        return suite.NUMPY
     if side == "numba":
-        return vars(importlib.import_module("loops_numba"))
+        return vars(importlib.import_module(f"{suite.__name__}_numba"))
     import appy
 
-    return {name: appy.jit(strict=True)(getattr(loops, name)) for name in loops.CASES}
+    return {name: appy.jit(strict=True)(getattr(suite, name)) for name in suite.CASES}
 
 
 class Side:
-    def __init__(self, side: str, folder: Path) -> None:
-        self.functions = functions(side, folder)
+    def __init__(self, side: str, folder: Path, suite) -> None:
+        self.functions = functions(side, folder, suite)
+        self.suite = suite
         self.call = None
 
     def prepare(self, name):
@@ -91,9 +91,9 @@ class Side:
         if function is None:
             return None
         if name == "triad":
-            args = tuple(np.ones(loops.N) for _ in range(3))
+            args = tuple(np.ones(self.suite.N) for _ in range(3))
         else:
-            args = loops.CASES[name]()
+            args = self.suite.CASES[name]()
         start = time.perf_counter()
         result = function(*args)
         first = time.perf_counter() - start
@@ -111,7 +111,7 @@ class Side:
 
 
 def main():
-    side = Side(sys.argv[1], Path(sys.argv[2]))
+    side = Side(sys.argv[1], Path(sys.argv[2]), importlib.import_module(sys.argv[3]))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not mix with the answers
     while True:

@@ -83,7 +83,7 @@ class Fuser {
     while (second && !is_loop(*second)) {
       const Effect effect = ir::info(second->code).effect;
       const bool passed = effect == Effect::pure || effect == Effect::alloc || effect == Effect::load;
-      if (!passed) return false;
+      if (!passed && !may_go_first(*second)) return false;
       second = second->next;
     }
     if (!second || !is_for(*second) || !may_fuse(first, *second)) return false;
@@ -99,10 +99,21 @@ class Fuser {
     return true;
   }
 
+  /// Its iterations are one worker's in any case.
+  static bool inside_parallel(const Op& loop) {
+    for (const Op* at = loop.parent->owner; at; at = at->parent->owner) {
+      if (at->loop && at->loop->parallel) return true;
+    }
+    return false;
+  }
+
+  /// A check that leaves everything to the interpreter does so before the first loop as well as after it.
+  static bool may_go_first(const Op& op) { return op.code == Opcode::check_ && op.check->declines; }
+
   bool may_fuse(const Op& a, const Op& b) {
     const ir::Loop &x = *a.loop, &y = *b.loop;
-    if (!has_permission(a) || !has_permission(b) || x.parallel != y.parallel || x.annotated != y.annotated)
-      return false;
+    if (!has_permission(a) || !has_permission(b) || x.annotated != y.annotated) return false;
+    if (x.parallel != y.parallel && !inside_parallel(a)) return false;
     if (x.schedule != y.schedule || x.chunk != y.chunk || x.threads != y.threads || x.collapse != y.collapse)
       return false;
     // Without inner loops the lanes are in this one; with them they are in those.
@@ -178,9 +189,9 @@ class Fuser {
     std::vector<const Value*> used(second.operands.begin(), second.operands.end());
     ir::walk(body_of(second), [&](const Op& op) { used.insert(used.end(), op.operands.begin(), op.operands.end()); });
     for (Op* op = second.prev; op != &first; op = op->prev) {
-      const bool wanted = std::any_of(op->results.begin(), op->results.end(), [&](const Value* v) {
-        return std::find(used.begin(), used.end(), v) != used.end();
-      });
+      const bool wanted = may_go_first(*op) || std::any_of(op->results.begin(), op->results.end(), [&](const Value* v) {
+                            return std::find(used.begin(), used.end(), v) != used.end();
+                          });
       if (op->code == Opcode::load_) {
         // It stays behind, so the second loop must not write what it reads.
         if (wanted || writes_view(second, *op->view())) return false;
@@ -231,6 +242,7 @@ class Fuser {
     }
     second.parent->remove(&second);
     first.loop->simd = first.loop->simd && second.loop->simd;
+    first.loop->parallel = first.loop->parallel && second.loop->parallel;
     if (first.loop->le != second.loop->le) first.loop->le = 0;
     to.resize(graph_.value_count());
     ir::replace_uses(graph_, to);

@@ -229,6 +229,7 @@ Traced map(Context& c, std::span<const Traced> operands, ElementFunction f) {
     }
     if (t->heavy && repeated) t = materialised(c, t);
     out.heavy |= t->heavy;
+    out.lanes_inside |= t->lanes_inside;
     out.checks |= t->checks;
     for (Read read : reads_of(t)) {
       for (int& d : read.dims) d = d < 0 || is_one(t->shape[static_cast<size_t>(d)]) ? -1 : d + static_cast<int>(skip);
@@ -251,6 +252,7 @@ TensorRef rearranged(Context& c, const TensorRef& t, std::span<const int> order)
   Tensor out;
   out.dtype = t->dtype;
   out.heavy = t->heavy;
+  out.lanes_inside = t->lanes_inside;
   out.checks = t->checks;
   std::vector<int> place(t->shape.size(), -1);  // of t's dimensions in the result
   for (size_t d = 0; d < order.size(); d++) {
@@ -301,6 +303,7 @@ TensorRef broadcast_to(Context& c, const TensorRef& t, std::span<Value* const> s
   Tensor out;
   out.dtype = source->dtype;
   out.heavy = source->heavy;
+  out.lanes_inside = source->lanes_inside;
   out.checks = source->checks;
   out.shape.assign(shape.begin(), shape.end());
   for (Read read : reads_of(source)) {

@@ -46,6 +46,7 @@ struct Tensor {
   std::vector<Axis> axes;         // view: one a dimension of the base
   std::vector<Read> reads;        // other than views
   bool heavy = false;             // an element takes a loop: it is not to be computed twice
+  bool lanes_inside = false;      // that loop runs along memory, so the lanes are its
   ir::Value* ramp = nullptr;      // element i is ramp + i * ramp_step, as np.arange makes it
   int64_t ramp_step = 1;
   bool checks = false;  // an element may leave the region, depending on what is read
@@ -98,8 +99,8 @@ bool same_number(const ir::Value* a, const ir::Value* b);
 // tensor_loops.cpp: statements.
 /// The order of loops over `rank` dimensions, outermost first, that makes most of the accesses run along their memory.
 std::vector<int> loop_order(std::span<const Read> touched, size_t rank);
-/// Loops over the shape, the body in the innermost; `order` is that of the loops.
-void for_each(Context&, std::span<ir::Value* const> shape, std::span<const int> order,
+/// Loops over the shape, the body in the innermost; `order` is that of the loops. `lanes`: the innermost has them.
+void for_each(Context&, std::span<ir::Value* const> shape, std::span<const int> order, bool lanes,
               const std::function<void(Index)>& body);
 /// The same with carried values, which the body takes and gives back.
 std::vector<ir::Value*> accumulate(

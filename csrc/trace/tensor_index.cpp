@@ -256,6 +256,7 @@ TensorRef expression_of(Context&, const TensorRef& t, const Selection& s) {
   Tensor out;
   out.dtype = t->dtype;
   out.heavy = t->heavy;
+  out.lanes_inside = t->lanes_inside;
   out.checks = t->checks || s.gathers;
   out.shape = s.shape;
   for (Read read : reads_of(t)) {
@@ -440,7 +441,7 @@ void tensor_atomic(Context& c, BinaryOp op, const Traced& container, const Trace
     for (const Read& read : reads_of(source)) conflict |= read.view->base.value == target->base.value;
     if (conflict) source = materialised(c, source);
   }
-  for_each(c, target->shape, loop_order(reads_of(target), target->shape.size()), [&](Index i) {
+  for_each(c, target->shape, loop_order(reads_of(target), target->shape.size()), true, [&](Index i) {
     Traced at;
     at.kind = Kind::tuple;
     Emit e(c);

@@ -99,7 +99,7 @@ std::vector<int> loop_order(std::span<const Read> touched, size_t rank) {
   return order;
 }
 
-void for_each(Context& c, std::span<Value* const> shape, std::span<const int> order,
+void for_each(Context& c, std::span<Value* const> shape, std::span<const int> order, bool lanes,
               const std::function<void(Index)>& body) {
   std::vector<int> loops;
   for (int d : order) {
@@ -113,7 +113,7 @@ void for_each(Context& c, std::span<Value* const> shape, std::span<const int> or
     }
     ir::Loop attributes;
     attributes.parallel = k == 0;
-    attributes.simd = k + 1 == loops.size();
+    attributes.simd = lanes && k + 1 == loops.size();
     const auto dim = static_cast<size_t>(loops[k]);
     emit_loop(c, shape[dim], {}, std::move(attributes), [&](Value* i, std::span<Value* const>) {
       index[dim] = i;
@@ -160,7 +160,7 @@ TensorRef materialised(Context& c, const TensorRef& t) {
   TensorRef out = allocate(c, t->dtype, t->shape);
   std::vector<Read> touched = reads_of(t);
   touched.push_back(reads_of(out)[0]);
-  for_each(c, t->shape, loop_order(touched, t->shape.size()), [&](Index index) {
+  for_each(c, t->shape, loop_order(touched, t->shape.size()), !t->lanes_inside, [&](Index index) {
     Value* value = t->at(c, index).value;
     c.builder().store(value, out->base.value, index);
   });
@@ -205,7 +205,7 @@ void assign(Context& c, const TensorRef& target, const Traced& value) {
   };
   if (!is_tensor(value)) {
     Value* element = stored(c, value, target->dtype);
-    for_each(c, shape, loop_order(reads_of(target), shape.size()), [&](Index index) { store(index, element); });
+    for_each(c, shape, loop_order(reads_of(target), shape.size()), true, [&](Index index) { store(index, element); });
     return;
   }
   TensorRef source = as_tensor(c, value);
@@ -217,7 +217,7 @@ void assign(Context& c, const TensorRef& target, const Traced& value) {
   if (conflict) source = materialised(c, source);
   std::vector<Read> touched = reads_of(source);
   touched.push_back(reads_of(target)[0]);
-  for_each(c, shape, loop_order(touched, shape.size()),
+  for_each(c, shape, loop_order(touched, shape.size()), !source->lanes_inside,
            [&](Index index) { store(index, cast_element(c, source->at(c, index), target->dtype)); });
 }
 

@@ -70,7 +70,7 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
     Tensor out;
     out.dtype = dtype;
     out.shape.assign(shape.begin(), shape.end());
-    out.heavy = !sums.empty();
+    out.heavy = out.lanes_inside = !sums.empty();
     for (Read read : reads) {
       if (std::any_of(read.dims.begin(), read.dims.end(), [&](int d) { return d >= free; })) read.make_irregular();
       out.reads.push_back(std::move(read));
@@ -100,7 +100,7 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
   };
   std::vector<int> outer_order(result);
   for (size_t d = 0; d < result; d++) outer_order[d] = static_cast<int>(d);
-  for_each(c, others, outer_order, [&](Index rows_index) {
+  for_each(c, others, outer_order, false, [&](Index rows_index) {
     std::vector<Value*> at(rows_index.begin(), rows_index.end());
     at.resize(extents.size());
     ir::Builder& b = c.builder();

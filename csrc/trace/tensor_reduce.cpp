@@ -56,17 +56,23 @@ Accumulator accumulator_of(Context& c, Reduction kind, DType element, std::optio
   }
 }
 
-/// The shape of what is left, and of what disappears; `place` is where dimensions of t are in one of the two.
+/// The shape of what is left, and of what disappears. `along`: what disappears runs along memory, or nothing is left.
 struct Split {
+  bool along = true;
   std::vector<Value*> kept, reduced;
   std::vector<size_t> kept_dims, reduced_dims;
 };
 
-Split split(const Tensor& t, const Axes& axes) {
+Split split(const TensorRef& source, const Axes& axes) {
+  const Tensor& t = *source;
   Split out;
   for (size_t d = 0; d < t.shape.size(); d++) {
     (axes.reduced[d] ? out.reduced : out.kept).push_back(t.shape[d]);
     (axes.reduced[d] ? out.reduced_dims : out.kept_dims).push_back(d);
+  }
+  if (!t.shape.empty() && !out.kept.empty()) {
+    const std::vector<Read> reads = reads_of(source);
+    out.along = axes.reduced[static_cast<size_t>(loop_order(reads, t.shape.size()).back())];
   }
   return out;
 }
@@ -99,6 +105,7 @@ Traced shaped(Context& c, const TensorRef& source, const Split& s, const Axes& a
   out.dtype = dtype;
   out.shape = s.kept;
   out.heavy = true;
+  out.lanes_inside = s.along;
   for (Read read : reads_of(source)) {
     read.make_irregular();
     out.reads.push_back(std::move(read));
@@ -132,7 +139,7 @@ Value* converted(Context& c, const Traced& x, DType to) {
 Value* fold_up(Context& c, const TensorRef& t, const Split& s, const Accumulator& a, Index kept) {
   const std::vector<Value*> own(kept.begin(), kept.end());
   Value* const init[] = {a.init};
-  return accumulate(c, s.reduced, init, !c.exact(), [&](Index reduced, std::span<Value* const> carried) {
+  return accumulate(c, s.reduced, init, s.along && !c.exact(), [&](Index reduced, std::span<Value* const> carried) {
     Emit e(c);
     const Traced x = t->at(c, merged_index(s, own, reduced));
     return std::vector<Value*>{e.op(a.code, {carried[0], converted(c, x, a.dtype)})};
@@ -140,17 +147,14 @@ Value* fold_up(Context& c, const TensorRef& t, const Split& s, const Accumulator
 }
 
 Traced simple(Context& c, Reduction kind, const TensorRef& t, const Axes& axes, std::optional<DType> dtype) {
-  const Split s = split(*t, axes);
+  const Split s = split(t, axes);
   if (kind == Reduction::max) require_elements(c, s, "maximum");
   if (kind == Reduction::min) require_elements(c, s, "minimum");
   const Accumulator a = accumulator_of(c, kind, t->dtype, dtype);
   const bool reals = ir::is_real(a.dtype) && (kind == Reduction::sum || kind == Reduction::prod);
   if (reals && c.exact()) refuse(c, AbortId::exact_function_, "a floating-point sum or product of an array");
   // Where the kept dimension runs along memory and the reduced one does not, rows are added to rows.
-  const std::vector<Read> reads = reads_of(t);
-  const std::vector<int> order = loop_order(reads, t->shape.size());
-  const bool columns = kind == Reduction::sum && !s.kept.empty() && s.kept.size() + s.reduced.size() > 1 &&
-                       !axes.reduced[static_cast<size_t>(order.back())];
+  const bool columns = kind == Reduction::sum && !s.along;
   if (columns) {
     std::vector<int> labels(t->shape.size());
     std::vector<Value*> extents = s.kept;
@@ -185,7 +189,7 @@ Traced mean(Context& c, const TensorRef& t, const Axes& axes, std::optional<DTyp
   if (c.exact()) refuse(c, AbortId::exact_function_, "a mean");
   const DType type = dtype ? *dtype : mean_type(t->dtype);
   if (!ir::is_real(type)) refuse(c, AbortId::operands_, "a mean in integers");
-  const Split s = split(*t, axes);
+  const Split s = split(t, axes);
   return shaped(c, t, s, axes, type,
                 [t, s, type](Context& context, Index kept) { return mean_of(context, t, s, type, kept); });
 }
@@ -200,13 +204,13 @@ Traced variance(Context& c, bool root, const TensorRef& t, const Axes& axes, std
                                       : ddof.is_scalar()         ? known_integer(ddof.value)
                                                                  : std::nullopt;
   if (!less) refuse(c, AbortId::operands_, "a ddof that is no constant integer");
-  const Split s = split(*t, axes);
+  const Split s = split(t, axes);
   const auto element = [t, s, type, root, less = *less](Context& context, Index kept) {
     Emit e(context);
     const std::vector<Value*> own(kept.begin(), kept.end());
     Value* center = mean_of(context, t, s, type, own);
     Value* const init[] = {e.number(type, 0)};
-    Value* sum = accumulate(context, s.reduced, init, true, [&](Index reduced, std::span<Value* const> carried) {
+    Value* sum = accumulate(context, s.reduced, init, s.along, [&](Index reduced, std::span<Value* const> carried) {
       const Traced x = t->at(context, merged_index(s, own, reduced));
       Value* distance = e.op(Opcode::sub_, {converted(context, x, type), center});
       return std::vector<Value*>{e.op(Opcode::add_, {carried[0], e.op(Opcode::mul_, {distance, distance})})};
@@ -220,7 +224,7 @@ Traced variance(Context& c, bool root, const TensorRef& t, const Axes& axes, std
 
 /// The first position of the extremum; of a NaN, where there is one.
 Traced position(Context& c, bool max, const TensorRef& t, const Axes& axes) {
-  const Split s = split(*t, axes);
+  const Split s = split(t, axes);
   Emit check(c);
   const char* name = max ? "attempt to get argmax of an empty sequence" : "attempt to get argmin of an empty sequence";
   check.check(CheckKind::value_, check.gt(count_of(c, s.reduced), check.i64(0)), name);
@@ -281,10 +285,10 @@ Traced cumulate(Context& c, BinaryOp op, const TensorRef& given, int axis, std::
   Axes axes;
   axes.reduced.assign(t->shape.size(), false);
   axes.reduced[static_cast<size_t>(axis)] = true;
-  const Split s = split(*t, axes);
+  const Split s = split(t, axes);
   std::vector<int> order(s.kept.size());
   for (size_t d = 0; d < order.size(); d++) order[d] = static_cast<int>(d);
-  for_each(c, s.kept, order, [&](Index kept) {
+  for_each(c, s.kept, order, !axes.reduced.back(), [&](Index kept) {
     Emit e(c);
     const std::vector<Value*> own(kept.begin(), kept.end());
     const bool sum = op == BinaryOp::add;

@@ -1,0 +1,155 @@
+"""What compiled array statements become: loops, loads and arrays that are left; groups; what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import appy
+
+
+def graph(function, *args) -> str:
+    """The optimised graph of the first region."""
+    return appy.lower(function, *args).text(optimised=True)
+
+
+def counts(text: str) -> tuple[int, int, int]:
+    """Loops, loads and allocations."""
+    lines = [line.strip() for line in text.splitlines()]
+    return (
+        sum(line.startswith("for ") or " = for " in line for line in lines),
+        sum(" = load " in line for line in lines),
+        sum(" = alloc " in line for line in lines),
+    )
+
+
+@appy.jit(strict=True)
+def chain(a, b, out):
+    # pragma :N=>parallel,simd
+    t = a * b
+    # pragma :N=>parallel,simd
+    u = t + a
+    # pragma :N=>parallel,simd
+    out[:] = u * t
+
+
+def test_a_chain_of_statements_is_one_loop_without_arrays():
+    a = np.arange(50.0)
+    assert counts(graph(chain, a, a + 1, np.zeros(50))) == (1, 2, 0)
+    out = np.zeros(50)
+    chain(a, a + 1, out)
+    np.testing.assert_array_equal(out, (a * (a + 1) + a) * (a * (a + 1)))
+
+
+@appy.jit(strict=True)
+def normalised(a, b):
+    # pragma :M=>parallel :N=>reduction(sum)
+    s = np.sum(a, 1)
+    # pragma :M=>parallel :N=>simd
+    b[:, :] = a / s[:, None]
+
+
+def test_a_sum_over_rows_and_its_use_are_one_loop_over_rows():
+    a = np.random.default_rng(0).random((9, 12))
+    assert counts(graph(normalised, a, a.copy())) == (3, 2, 0)
+
+
+@appy.jit(strict=True)
+def softmax(x):
+    # pragma :M=>parallel :N=>reduction(max)
+    m = np.max(x, axis=1, keepdims=True)
+    # pragma :M=>parallel :N=>simd
+    e = np.exp(x - m)
+    # pragma :M=>parallel :N=>reduction(sum)
+    s = np.sum(e, axis=1, keepdims=True)
+    # pragma :M=>parallel :N=>simd
+    out = e / s
+    return out
+
+
+def test_softmax_is_one_loop_over_rows_with_a_row_of_its_own():
+    x = np.random.default_rng(0).random((9, 12))
+    text = graph(softmax, x)
+    assert counts(text) == (4, 3, 2)  # rows; maximum, exponential and sum, quotient; the result and a row
+    assert text.count("escapes") == 1
+
+
+@appy.jit(strict=True)
+def gesummv(alpha, beta, a, b, x, y):
+    # pragma :M=>parallel :N=>reduction(sum)
+    y[:] = alpha * (a @ x) + beta * (b @ x)
+
+
+def test_gesummv_reads_each_matrix_once_and_makes_no_array():
+    a = np.ones((8, 8))
+    text = graph(gesummv, 2.0, 3.0, a, a + 1, np.ones(8), np.zeros(8))
+    loops, loads, arrays = counts(text)
+    assert (loops, arrays) == (2, 0) and loads == 3
+
+
+@appy.jit(strict=True)
+def shifted(a):
+    # pragma :N=>simd
+    a[1:] = a[:-1]
+
+
+def test_a_statement_that_reads_what_it_writes_has_a_temporary():
+    assert counts(graph(shifted, np.arange(5.0)))[2] == 1
+
+
+@appy.jit
+def partly(a, mask):
+    # pragma :N=>simd
+    b = a * 2
+    # pragma :N=>simd
+    c = b[mask]
+    # pragma :N=>simd
+    d = b + 1
+    return c, d
+
+
+def test_what_a_group_cannot_compile_is_interpreted_alone():
+    a = np.arange(6.0)
+    with pytest.warns(appy.AppyWarning, match="a mask, which gives an array"):
+        c, d = partly(a, a > 2)
+    np.testing.assert_array_equal(c, [6, 8, 10])
+    np.testing.assert_array_equal(d, a * 2 + 1)
+    assert partly.stats()["runs"] == 2
+
+
+@appy.jit(strict=True)
+def broadcast(a, b, out):
+    # pragma :M=>parallel :N=>simd
+    out[:, :] = a + b
+
+
+def test_extents_of_one_are_part_of_the_key():
+    for shape in ((4, 5), (1, 5), (4, 1), (5,), (1,), ()):
+        b = np.arange(np.prod(shape, dtype=int), dtype=float).reshape(shape)
+        a, out = np.ones((4, 5)), np.zeros((4, 5))
+        broadcast(a, b, out)
+        np.testing.assert_array_equal(out, a + b)
+    assert broadcast.stats()["declined"] == 0
+
+
+def test_shapes_that_do_not_agree_raise_what_numpy_raises():
+    with pytest.raises(ValueError, match="could not be broadcast together"):
+        broadcast(np.ones((4, 5)), np.ones(4), np.zeros((4, 5)))
+
+
+@appy.jit(strict=True)
+def leaving(a):
+    b = None
+    # pragma :N=>simd
+    b = a + 1
+    # pragma :N=>simd
+    a = b * 2
+    return a, b
+
+
+def test_names_bound_to_fresh_arrays():
+    first = np.arange(4.0)
+    a, b = leaving(first)
+    np.testing.assert_array_equal(b, first + 1)
+    np.testing.assert_array_equal(a, (first + 1) * 2)
+    assert a.flags.owndata and a.flags.writeable and b.base is None

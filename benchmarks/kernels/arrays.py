@@ -29,16 +29,16 @@ def softmax(x, out):
 
 def gesummv(alpha, beta, a, b, x, y):
     # pragma :M=>parallel :N=>reduction(sum)
-    y[:] = alpha * (a @ x) + beta * (b @ x)
+    y[:] = alpha * a @ x + beta * b @ x
 
 
 def gemver(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
     # pragma :M=>parallel :N=>simd
     a += np.outer(u1, v1) + np.outer(u2, v2)
     # pragma :N=>parallel
-    x += beta * (y @ a) + z
+    x += beta * y @ a + z
     # pragma :M=>parallel :N=>reduction(sum)
-    w += alpha * (a @ x)
+    w += alpha * a @ x
 
 
 def heat_3d(a, b):

@@ -1,14 +1,11 @@
 #include "trace/recorder.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "ir/eval.h"
 #include "pycompat/locals.h"
 #include "runtime/numpy.h"
 #include "support/abort.h"
-#include "trace/recorder_loop.h"
-#include "trace/tensor.h"
 
 namespace appy::trace {
 
@@ -17,96 +14,15 @@ using bytecode::Op;
 
 namespace {
 
-constexpr const char* opaque_words[] = {"FAST", "JUMP", "FOR", "SEND", "THROW"};
-
 bool always_true(const ir::Value* v) { return v->op && v->op->code == ir::Opcode::const_ && v->op->imm; }
 
-/// What cannot be left in a variable, or would cost an array.
-bool is_costly(const Slot& last) {
-  if (last.kind == Slot::Kind::conflict) return true;
-  if (last.kind != Slot::Kind::value) return false;
-  switch (last.traced.kind) {
-    case Kind::array:
-      return last.traced.value->op != nullptr;
-    case Kind::tuple:
-      return last.traced.input < 0;
-    case Kind::tensor:
-    case Kind::range:
-    case Kind::slice:
-      return true;
-    default:
-      return false;
-  }
-}
-
-/// Could an instruction without a row of its own read a local variable, or jump?
-bool is_opaque(const Instruction& i) {
-  if (i.op != Op::unsupported_) return false;
-  const std::string name = pycompat::raw_name(i.arg);
-  return std::any_of(std::begin(opaque_words), std::end(opaque_words),
-                     [&](const char* word) { return name.find(word) != std::string::npos; });
-}
-
-/// Variables that may be read from instruction `start` on, by localsplus.
-std::vector<bool> live_variables(PyCodeObject* code, const std::vector<Instruction>& text, int start) {
-  const auto variables = static_cast<size_t>(code->co_nlocalsplus);
-  for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(code->co_names); ++n) {
-    // What looks into the frame sees every variable.
-    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_names, n));
-    for (const char* looks : {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}) {
-      if (name && std::strcmp(name, looks) == 0) return std::vector<bool>(variables, true);
-    }
-  }
-  PyErr_Clear();
-  std::vector<int> handler(text.size(), -1);
-  for (const bytecode::Handler& h : bytecode::handlers(code)) {
-    const auto target = std::lower_bound(text.begin(), text.end(), h.target,
-                                         [](const Instruction& i, int offset) { return i.offset < offset; });
-    for (size_t k = 0; k < text.size(); ++k) {
-      if (text[k].offset >= h.begin && text[k].offset < h.end) handler[k] = static_cast<int>(target - text.begin());
-    }
-  }
-  // Backwards to a fixpoint: live before an instruction is what it reads, and what is live after it and not stored.
-  std::vector<std::vector<bool>> live(text.size() + 1, std::vector<bool>(variables, false));
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t k = text.size(); k-- > 0;) {
-      const Instruction& i = text[k];
-      std::vector<bool> now(variables, false);
-      const auto flows_from = [&](size_t next) {
-        for (size_t v = 0; v < variables && next < live.size(); ++v) now[v] = now[v] || live[next][v];
-      };
-      const bool jumps = bytecode::is_jump(i.op);
-      if (!bytecode::is_terminal(i) && (!jumps || bytecode::is_conditional_jump(i.op))) flows_from(k + 1);
-      if (jumps) flows_from(static_cast<size_t>(i.arg));
-      const auto variable = static_cast<size_t>(i.arg);
-      if (i.op == Op::store_fast_ && variable < variables) now[variable] = false;
-      if (handler[k] >= 0) flows_from(static_cast<size_t>(handler[k]));
-      if ((i.op == Op::load_fast_ || i.op == Op::load_fast_check_ || i.op == Op::delete_fast_) &&
-          variable < variables) {
-        now[variable] = true;
-      }
-      if (is_opaque(i)) now.assign(variables, true);
-      if (now != live[k]) {
-        live[k] = std::move(now);
-        changed = true;
-      }
-    }
-  }
-  std::vector<bool> out = live[static_cast<size_t>(start)];
-  for (size_t v = 0; v < variables; ++v) {
-    if (pycompat::is_cell(code, static_cast<int>(v))) out[v] = true;
-  }
-  return out;
-}
+}  // namespace
 
 std::string text_of(PyObject* name) {
   const char* text = name ? PyUnicode_AsUTF8(name) : nullptr;
   if (!text) PyErr_Clear();
   return text ? text : "?";
 }
-
-}  // namespace
 
 Recorder::Recorder(const Region& region, const runtime::Scope& scope, const EntryVariables& entry_variables)
     : region_(region),
@@ -295,211 +211,6 @@ bool Recorder::annotated() const {
     if (line_ >= p.line && line_ <= p.end_line) return frame_->function >= 0 || !p.pragma.loop || reordered_ > 0;
   }
   return frame_->function >= 0;
-}
-
-/// An output of this shape: its result types are appended.
-void Recorder::add_output(const Merged& m, runtime::Output out, std::vector<ir::Type>& types) {
-  const auto place = [&](ir::DType t) {
-    types.push_back(ir::scalar(t));
-    return static_cast<int>(types.size()) - 1;
-  };
-  const Traced& t = m.shape.traced;
-  std::vector<ir::Type> own;
-  append_types(m, own);
-  size_t next = 0;
-  if (m.value) {
-    out.result = place(own[next++].dtype);
-    out.type = m.join.type;
-    if (m.tag) {
-      out.tag = place(own[next++].dtype);
-      out.types = m.join.types;
-    }
-  } else if (t.kind == Kind::array && t.value->op) {
-    out.alloc = t.value->op->slot;
-  } else if (t.kind == Kind::array || t.kind == Kind::object || (t.kind == Kind::tuple && t.input >= 0)) {
-    out.input = t.input;
-    if (t.input < 0) out.object = t.object;
-  } else if (t.kind != Kind::unbound) {
-    abort(AbortId::live_out_, t.kind == Kind::tuple    ? "a tuple"
-                              : t.kind == Kind::tensor ? "a part of an array"
-                                                       : "a range");
-  }
-  if (m.bound) out.bound = place(own[next++].dtype);
-  signature_.outputs.push_back(std::move(out));
-}
-
-/// Nothing reads the variable any more, and what it holds cannot be left in it, or would cost an array.
-bool Recorder::may_drop(size_t slot, const Slot& last) {
-  if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus) || !is_costly(last)) return false;
-  if (live_after_.empty()) live_after_ = live_variables(region_.code, region_frame_.text->instructions, end_);
-  return !live_after_[slot];
-}
-
-/// Does the variable hold different arrays at the end and at checks?
-bool Recorder::is_choice(const Slot& last, size_t stored) const {
-  const auto fits = [](const Slot& s) {
-    if (s.kind == Slot::Kind::entry) return true;
-    if (s.kind != Slot::Kind::value || s.maybe_entry || s.traced.bound) return false;
-    return s.traced.kind == Kind::unbound ||
-           (s.traced.kind == Kind::array && (s.traced.value->op || s.traced.input >= 0));
-  };
-  if (!fits(last) || last.kind != Slot::Kind::value || last.traced.kind != Kind::array) return false;
-  bool differs = false;
-  for (const auto& [guard, slots] : snapshots_) {
-    if (!fits(slots[stored])) return false;
-    differs |= slots[stored].kind == Slot::Kind::value && slots[stored].traced.kind == Kind::array &&
-               !same(slots[stored], last);
-  }
-  return differs;
-}
-
-/// The word that says which array the variable holds (runtime::Output::which).
-ir::Value* Recorder::choice(const Slot& s) {
-  if (s.kind != Slot::Kind::value) return builder_.i64(-1);
-  if (s.traced.kind != Kind::array) return builder_.i64(-2);
-  const ir::Op* made = s.traced.value->op;
-  return builder_.i64(made ? runtime::Output::first_slot + made->slot : s.traced.input);
-}
-
-/// The array outlives the region.
-void Recorder::escape(const Slot& s) {
-  if (s.kind != Slot::Kind::value || s.traced.kind != Kind::array) return;
-  ir::Op* made = s.traced.value->op;
-  if (!made) return;
-  if (made->parent != graph_->body) abort(AbortId::live_out_, "an array made in a loop or a conditional");
-  made->escapes = true;
-}
-
-void Recorder::finish(Outcome o) {
-  std::vector<ir::Op*> guards;
-  ir::walk(*graph_->body, [&](ir::Op& op) {
-    if (snapshots_.count(&op)) guards.push_back(&op);
-  });
-  const bool ends = !o.targets.empty();
-  const Slot nothing;
-  const auto last = [&](size_t slot) { return ends && slot < o.slots.size() ? settled(o.slots[slot], slot) : nothing; };
-  for (auto& [guard, slots] : snapshots_) {
-    for (size_t k = 0; k < slots.size(); ++k) slots[k] = settled(slots[k], stored_[k]);
-  }
-  const auto exit_of = [&](int node) {
-    for (auto [ret, exit] : returns_) {
-      if (ret == node) return exit;
-    }
-    return 0;
-  };
-
-  // Each variable has one type at the end and at all checks.
-  struct Place {
-    Merged merged;
-    bool choice = false;  // of arrays
-    size_t slot = 0;
-    int stored = -1;  // index in stored_; -1: the value of a return
-  };
-  std::vector<Place> places;
-  std::vector<ir::Type> types;
-  for (size_t k = 0; k < stored_.size(); ++k) {
-    const size_t slot = stored_[k];
-    if (may_drop(slot, last(slot))) continue;
-    Place place{merge(last(slot), last(slot), true), false, slot, static_cast<int>(k)};
-    Slot so_far = last(slot);
-    escape(so_far);
-    for (const ir::Op* guard : guards) escape(snapshots_[guard][k]);
-    place.choice = is_choice(so_far, k);
-    for (const ir::Op* guard : guards) {
-      const Slot& then = snapshots_[guard][k];
-      if (place.choice || same(so_far, then)) continue;
-      place.merged = merge(so_far, then, true);
-      if (place.merged.needs_entry) throw Restart{static_cast<int>(slot)};
-      so_far = placeholder(place.merged);
-    }
-    if (place.merged.shape.kind == Slot::Kind::conflict) abort(AbortId::path_types_, place.merged.shape.why);
-    if (place.merged.shape.kind != Slot::Kind::value) continue;
-    runtime::Output out;
-    const int index = static_cast<int>(slot);
-    const auto entry = entry_values_.find(index);
-    if (place.merged.shape.traced.kind == Kind::unbound && entry != entry_values_.end() &&
-        entry->second.kind == Kind::unbound) {
-      continue;
-    }
-    if (index < region_.code->co_nlocalsplus) {
-      out.to = pycompat::is_cell(region_.code, index) ? runtime::Output::To::cell : runtime::Output::To::fast;
-      out.index = index;
-    } else {
-      out.to = runtime::Output::To::global;
-      out.name = Ref::borrow(stored_globals_[slot - static_cast<size_t>(region_.code->co_nlocalsplus)]);
-    }
-    out.unset = place.merged.bound && !place.merged.shape.maybe_entry && entry != entry_values_.end() &&
-                entry->second.kind != Kind::unbound;
-    if (place.choice) {
-      out.which = static_cast<int>(types.size());
-      types.push_back(ir::scalar(ir::DType::i64_));
-      signature_.outputs.push_back(std::move(out));
-    } else {
-      add_output(place.merged, std::move(out), types);
-    }
-    places.push_back(std::move(place));
-  }
-  for (const Outcome::Target& t : o.targets) {
-    const int exit = exit_of(t.node);
-    if (!exit) continue;
-    const size_t slot = region_frame_.result + static_cast<size_t>(exit) - 1;
-    Place place{merge(last(slot), last(slot), true), false, slot, -1};
-    escape(last(slot));
-    if (place.merged.shape.kind == Slot::Kind::conflict) abort(AbortId::path_types_, place.merged.shape.why);
-    runtime::Output out;
-    out.to = runtime::Output::To::ret;
-    out.index = exit;
-    add_output(place.merged, std::move(out), types);
-    places.push_back(std::move(place));
-  }
-  const bool leaves = std::any_of(o.targets.begin(), o.targets.end(), [&](const auto& t) { return exit_of(t.node); });
-  if (leaves) {
-    signature_.exit = static_cast<int>(types.size());
-    types.push_back(ir::scalar(ir::DType::i64_));
-  }
-
-  finishing_ = true;
-  std::vector<ir::Value*> results;
-  const auto append = [&](const Place& place, const Slot& slot, std::vector<ir::Value*>& words) {
-    if (place.choice) {
-      words.push_back(choice(slot));
-    } else {
-      append_words(*this, place.merged, slot, words);
-    }
-  };
-  for (const Place& place : places) append(place, last(place.slot), results);
-  if (leaves) {
-    ir::Value* exit = builder_.i64(exit_of(o.targets.back().node));
-    for (size_t t = o.targets.size() - 1; t-- > 0;) {
-      exit = builder_.select(select(o, t), builder_.i64(exit_of(o.targets[t].node)), exit);
-    }
-    results.push_back(exit);
-  }
-  builder_.yield(results);
-  for (ir::Op* guard : guards) {
-    builder_.set_before(guard);
-    builder_.set_loc(guard->loc);
-    const std::vector<Slot>& then = snapshots_[guard];
-    std::vector<ir::Value*> state;
-    for (const Place& place : places) {
-      append(place, place.stored < 0 ? nothing : then[static_cast<size_t>(place.stored)], state);
-    }
-    if (leaves) state.push_back(builder_.i64(0));
-    guard->operands.insert(guard->operands.end(), state.begin(), state.end());
-  }
-  for (size_t k = 0; k < signature_.outputs.size(); ++k) {
-    const runtime::Output& out = signature_.outputs[k];
-    const std::string name = out.to == runtime::Output::To::ret      ? "return"
-                             : out.to == runtime::Output::To::global ? text_of(out.name.get())
-                                                                     : variable_name(out.index);
-    graph_->result_names.resize(types.size());
-    if (out.which >= 0) graph_->result_names[static_cast<size_t>(out.which)] = name + "_array";
-    if (out.result >= 0) graph_->result_names[static_cast<size_t>(out.result)] = name;
-    if (out.tag >= 0) graph_->result_names[static_cast<size_t>(out.tag)] = name + "_type";
-    if (out.bound >= 0) graph_->result_names[static_cast<size_t>(out.bound)] = name + "_bound";
-  }
-  graph_->result_names.resize(types.size());
-  if (leaves) graph_->result_names.back() = "exit";
 }
 
 Result trace(const Region& region, const runtime::Scope& scope) {

@@ -28,6 +28,9 @@ namespace appy::trace {
 /// constants.
 using EntryVariables = std::map<int, bool>;
 
+/// A name as text, "?" where it has none.
+std::string text_of(PyObject* name);
+
 /// Thrown when a variable turns out to belong to EntryVariables: the trace starts again.
 struct Restart {
   int variable;
@@ -85,7 +88,7 @@ class Recorder : public Context {
     PyObject* keywords = nullptr;  // names for the next call, borrowed
   };
 
-  // recorder.cpp: set-up, checks, the end.
+  // recorder.cpp: set-up, checks. recorder_end.cpp: the end.
   void prepare();
   void finish(Outcome);
   void add_output(const Merged&, runtime::Output, std::vector<ir::Type>& types);

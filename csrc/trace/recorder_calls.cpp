@@ -12,12 +12,6 @@ namespace {
 
 constexpr int max_depth = 16;
 
-const char* text_of(PyObject* name) {
-  const char* text = name ? PyUnicode_AsUTF8(name) : nullptr;
-  if (!text) PyErr_Clear();
-  return text ? text : "?";
-}
-
 // Builtin exceptions are made at once: `raise ValueError("text")`.
 bool is_builtin_exception(const Traced& t) {
   if (t.kind != Kind::object || !PyExceptionClass_Check(t.object.get())) return false;

@@ -18,12 +18,6 @@ ir::Range class_of(int64_t v) {
   return {v < 0 ? -small : 0, small - 1};
 }
 
-std::string text_of(PyObject* name) {
-  const char* text = PyUnicode_AsUTF8(name);
-  if (!text) PyErr_Clear();
-  return text ? text : "?";
-}
-
 ir::Layout layout_of(PyArrayObject* a) {
   const int rank = PyArray_NDIM(a);
   if (PyArray_IS_C_CONTIGUOUS(a)) return ir::Layout::c;

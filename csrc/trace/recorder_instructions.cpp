@@ -11,12 +11,6 @@ using bytecode::Op;
 
 namespace {
 
-const char* text_of(PyObject* name) {
-  const char* text = PyUnicode_AsUTF8(name);
-  if (!text) PyErr_Clear();
-  return text ? text : "?";
-}
-
 // The exception class and message of a constant exception: `E`, `E("text")`.
 bool constant_exception(const Traced& t, std::string& text) {
   if (t.kind != Kind::object) return false;

@@ -249,7 +249,7 @@ def products(a, b, x, y):
 @program(lambda d, r: (1.5, 1.25, *matrices((40, 40), (40, 40), (40,), (40,))(d, r)), scale=100.0)
 def gesummv(alpha, beta, a, b, x, y):
     # pragma :M=>parallel :N=>reduction(sum)
-    y[:] = alpha * (a @ x) + beta * (b @ x)
+    y[:] = alpha * a @ x + beta * b @ x
 
 
 @program(lambda d, r: (1.5, 1.25, *matrices((40, 40), (40, 40), (40,), (40,))(d, r)), scale=100.0)
@@ -277,9 +277,9 @@ def gemver(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
     # pragma :M=>parallel :N=>simd
     a += np.outer(u1, v1) + np.outer(u2, v2)
     # pragma :M=>parallel
-    x += beta * (y @ a) + z
+    x += beta * y @ a + z
     # pragma :M=>parallel
-    w += alpha * (a @ x)
+    w += alpha * a @ x
 
 
 # ---- row programs

@@ -77,7 +77,7 @@ def test_softmax_is_one_loop_over_rows_with_a_row_of_its_own():
 @appy.jit(strict=True)
 def gesummv(alpha, beta, a, b, x, y):
     # pragma :M=>parallel :N=>reduction(sum)
-    y[:] = alpha * (a @ x) + beta * (b @ x)
+    y[:] = alpha * a @ x + beta * b @ x
 
 
 def test_gesummv_reads_each_matrix_once_and_makes_no_array():

@@ -139,14 +139,14 @@ DTYPE = "the array x has a dtype or a layout without compiled form (FILE:8); use
 
 
 def test_wrong_rank(load):
-    reason = "the subscript with 2 indices of an array of 1 dimensions is not supported (FILE:9); index every dimension of the array with an integer"
+    reason = "the subscript with 2 indices of an array of 1 dimensions is not supported (FILE:9); index with integers, slices with constant steps, None, ... or integer arrays"
     error = refusal(load, [np.zeros(3)], reason, body="x[i, 0] = 1.0", line=9)
     assert type(error) is IndexError
     assert str(error) == "too many indices for array: array is 1-dimensional, but 2 were indexed"
 
 
 def test_zero_dimensional_array(load):
-    reason = "the subscript with 1 indices of an array of 0 dimensions is not supported (FILE:9); index every dimension of the array with an integer"
+    reason = "the subscript with 1 indices of an array of 0 dimensions is not supported (FILE:9); index with integers, slices with constant steps, None, ... or integer arrays"
     error = refusal(load, [np.array(1.0), 2], reason, over="range(k)", more=", k", line=9)
     assert type(error) is IndexError and str(error).startswith("too many indices for array")
 
@@ -169,7 +169,7 @@ def test_a_list(load):
 
 
 def test_none_in_place_of_an_array(load):
-    reason = "the subscript of a value of type NoneType is not supported (FILE:9); index every dimension of the array with an integer"
+    reason = "the subscript of a value of type NoneType is not supported (FILE:9); index with integers, slices with constant steps, None, ... or integer arrays"
     error = refusal(load, [None, 3], reason, over="range(k)", more=", k", line=9)
     assert type(error) is TypeError and str(error) == "'NoneType' object is not subscriptable"
 

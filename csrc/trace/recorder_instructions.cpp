@@ -249,8 +249,12 @@ Recorder::Flow Recorder::subscript_op(const Instruction& i) {
       Traced b = pop();
       Traced a = pop();
       const auto op = static_cast<BinaryOp>(i.arg);
-      if (i.arg2 && (is_tensor(a) || a.kind == Kind::array) && !is_lazy(a)) {
+      if (i.arg2 && (is_tensor(a) || a.kind == Kind::array)) {
         if (op == BinaryOp::matrix_multiply) abort(AbortId::array_statement_, "an in-place matrix product");
+        if (is_lazy(a)) {  // an array of the statement's own, as x[idx] in x[idx] += 1
+          push(updated(*this, op, a.tensor, b));
+          return Flow::next;
+        }
         update(*this, op, as_tensor(*this, a), b);
         push(std::move(a));
         return Flow::next;

@@ -113,6 +113,8 @@ Traced materialised(Context&, const Traced&);
 TensorRef allocate(Context&, DType, std::span<ir::Value* const> shape);
 /// target[...] = value, as NumPy's assignment casts and broadcasts.
 void assign(Context&, const TensorRef& target, const Traced& value);
+/// What an array has after `array op= value`: in its shape and dtype; refuses what NumPy does not cast.
+Traced updated(Context&, BinaryOp, const TensorRef& array, const Traced& value);
 /// target op= value in place.
 void update(Context&, BinaryOp, const TensorRef& target, const Traced& value);
 /// Is it the very selection of elements that the other is?

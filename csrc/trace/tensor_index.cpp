@@ -427,10 +427,7 @@ void tensor_atomic(Context& c, BinaryOp op, const Traced& container, const Trace
   straighten(c, *t, s);
   if (s.gathers) {
     // A repeated index is updated once: x[i] is read as a whole first.
-    const Traced operands[] = {tensor(expression_of(c, t, s)), value};
-    const Traced result =
-        map(c, operands, [op](Context& context, Scalars x) { return binary(context, op, x[0], x[1]); });
-    tensor_setitem(c, container, index, result);
+    tensor_setitem(c, container, index, updated(c, op, expression_of(c, t, s), value));
     return;
   }
   const TensorRef target = view_of(c, *t, s);

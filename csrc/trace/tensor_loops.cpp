@@ -221,16 +221,24 @@ void assign(Context& c, const TensorRef& target, const Traced& value) {
            [&](Index index) { store(index, cast_element(c, source->at(c, index), target->dtype)); });
 }
 
-void update(Context& c, BinaryOp op, const TensorRef& target, const Traced& value) {
+Traced updated(Context& c, BinaryOp op, const TensorRef& target, const Traced& value) {
   const Traced operands[] = {tensor(target), value};
   const Traced result = map(c, operands, [op](Context& context, Scalars x) { return binary(context, op, x[0], x[1]); });
-  if (!casts_same_kind(result.tensor->dtype, target->dtype)) {
+  const TensorRef& made = result.tensor;
+  if (!casts_same_kind(made->dtype, target->dtype)) {
     refuse(c, AbortId::operands_, "an in-place operator whose result does not fit the array's dtype");
   }
-  if (result.tensor->rank() > target->rank()) {
-    refuse(c, AbortId::operands_, "an in-place operator whose result has more dimensions than the array");
-  }
-  assign(c, target, result);
+  bool fits = made->rank() == target->rank();
+  for (size_t d = 0; fits && d < target->shape.size(); d++) fits = !is_one(target->shape[d]) || is_one(made->shape[d]);
+  if (!fits) refuse(c, AbortId::operands_, "an in-place operator whose result has more elements than the array");
+  if (made->dtype == target->dtype) return result;
+  return map(c, std::span<const Traced>(&result, 1), [to = target->dtype](Context& context, Scalars x) {
+    return np_scalar(cast_element(context, x[0], to));
+  });
+}
+
+void update(Context& c, BinaryOp op, const TensorRef& target, const Traced& value) {
+  assign(c, target, updated(c, op, target, value));
 }
 
 }  // namespace appy::trace

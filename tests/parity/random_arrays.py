@@ -52,6 +52,7 @@ class Writer:
     rows: int = 0  # classes of slices of the statement
     columns: int = 0
     made: list[str] = field(default_factory=list)
+    rowwise: list[str] = field(default_factory=list)  # what stands for a row in a loop over rows
 
     def pick(self, options: Any) -> Any:
         return options[self.choose(len(options))]
@@ -68,10 +69,14 @@ class Writer:
         return self.pick((f"[{row}, {column}]", f"[{row}][:, {column}]" if self.choose(2) else f"[{row}, {column}]"))
 
     def leaf(self, kind: str) -> str:
+        if self.rowwise and kind == "C" and self.choose(4):
+            return self.pick(self.rowwise) + self.slices("C")
         named = [n for n, k in self.kinds.items() if k == kind]
         choice = self.choose(6)
         if kind == "S" or (choice == 5 and kind != "RC"):
             return self.pick(("2", "0.5", "s", "k", "1"))
+        if self.columns == 0 and kind == "C" and self.choose(4) == 3:
+            return self.pick(("b[g]", "b[g][::-1]", "a[0, g]", "d[-1][g]"))
         if choice == 4 and kind == "RC":
             return self.leaf(self.pick(("C", "R1", "S")))
         if choice == 3 and kind == "RC":
@@ -104,8 +109,15 @@ class Writer:
         self.rows, self.columns = self.choose(len(SLICES)), self.choose(len(SLICES))
         depth = 1 + self.choose(3)
         pragma = f"    # pragma {self.pick(PRAGMAS)}"
-        form = self.choose(8)
+        form = self.choose(11)
+        if form > 8:
+            return self.loop_over_rows(depth)
         kind = self.pick(("RC", "RC", "C", "R1"))
+        if form == 8:
+            self.columns = 0
+            target = self.pick(("b[g]", "b[g]", "a[0, g]", "d[g % 3, 0]"))
+            op = self.pick(("=", "+=", "-="))
+            return [pragma, f"    {target} {op} {self.expression('C', depth)}"]
         if form < 3:
             target = self.pick([n for n, k in self.kinds.items() if k == kind])
             return [pragma, f"    {target}{self.slices(kind) or '[:]'} = {self.expression(kind, depth)}"]
@@ -128,6 +140,25 @@ class Writer:
             axis += ", keepdims=True"
         return [pragma, f"    {name} = np.{reduction}({self.expression('RC', depth)}{axis})"]
 
+    def loop_over_rows(self, depth: int) -> list[str]:
+        lines = ["    # pragma parallel for", "    for i in range(a.shape[0]):"]
+        self.rowwise = ["a[i]", "d[i]", "b", "c[i, 0] * b"]
+        for _ in range(1 + self.choose(2)):
+            self.columns = self.choose(len(SLICES))
+            form = self.choose(4)
+            text = self.expression("C", depth)
+            if form == 0:
+                lines.append(f"        t = {text}")
+                if self.columns == 0:
+                    self.rowwise.append("t")
+            elif form == 1:
+                lines.append(f"        c[i, 0] = np.{self.pick(('sum', 'min', 'max'))}({text})")
+            else:
+                op = self.pick(("=", "+=", "="))
+                lines.append(f"        {self.pick(('a', 'd'))}[i, {self.pick(SLICES[self.columns])}] {op} {text}")
+        self.rowwise = []
+        return lines
+
 
 def elements(choose: Callable[[int], int], dtype: str, *shape: int) -> np.ndarray:
     """Small dyadic numbers: sums are exact in any order."""
@@ -138,6 +169,15 @@ def elements(choose: Callable[[int], int], dtype: str, *shape: int) -> np.ndarra
     if np.dtype(dtype).kind == "u":
         values = np.abs(values)
     return (values / 4 if np.dtype(dtype).kind == "f" else values).astype(dtype)
+
+
+def indices(choose: Callable[[int], int], extent: int) -> np.ndarray:
+    """As many as there are elements, negative ones and repeated ones among them; rarely one out of range."""
+    rng = np.random.default_rng(choose(1000))
+    out = rng.integers(-extent, max(extent, 1), extent)
+    if choose(8) == 7 and extent:
+        out[int(rng.integers(extent))] = extent
+    return out.astype(("int64", "int32")[choose(2)])
 
 
 def laid_out(choose: Callable[[int], int], dtype: str, rows: int, columns: int) -> np.ndarray:
@@ -161,15 +201,23 @@ def program(choose: Callable[[int], int]) -> Program:
         "c": elements(choose, dtypes["c"], rows, 1),
         "d": laid_out(choose, dtypes["d"], rows, columns),
         "o": (a[:, ::-1], a, a.copy())[choose(3)],  # overlaps a, or does not
+        "g": indices(choose, columns),
         "s": (1.5, np.float32(0.5), 3, np.int64(2))[choose(4)],
         "k": (2, -1, 100)[choose(3)],
     }
     kinds = {"a": "RC", "d": "RC", "o": "RC", "b": "C", "c": "R1"}
     writer = Writer(choose, kinds, dtypes)
-    lines = ["def f(a, b, c, d, o, s, k, state):", "    try:"]
+    lines = ["def f(a, b, c, d, g, o, s, k, state):", "    try:"]
     body: list[str] = []
     for _ in range(1 + choose(3)):
         body += writer.statement()
     lines += ["    " + line for line in body]
-    lines += ["    finally:", "        state.update(locals())"]
+    lines += ["    finally:", "        state.update(a=a, b=b, c=c, d=d, o=o)"]
+    for name in writer.made:
+        lines += [
+            "        try:",
+            f"            state['{name}'] = {name}",
+            "        except UnboundLocalError:",
+            "            pass",
+        ]
     return Program("\n".join(lines) + "\n", arguments)

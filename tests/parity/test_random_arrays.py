@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
+import re
 import warnings
 from collections import Counter
 
@@ -36,7 +38,9 @@ def run(function, p: Program) -> tuple[type, str, dict]:
         raise error
     kind = TypeError if isinstance(error, TypeError) else type(error)
     state.pop("state", None)
-    return kind, str(error), state
+    # Which of several indices out of range NumPy names depends on how it walks them.
+    text = re.sub(r"index -?\d+", "index", str(error)) if kind is IndexError else str(error)
+    return kind, text, state
 
 
 def relaid(a: np.ndarray, bases: dict[int, np.ndarray]) -> np.ndarray:
@@ -57,6 +61,8 @@ def check(p: Program) -> dict[str, int]:
             return {"runs": 1}
         raise
     assert got[:2] == want[:2], (got[:2], want[:2])
+    if want[0] is not type(None) and "parallel for" in p.source:
+        return compiled.stats()  # iterations after the failing one may have run
     try:
         assert_same(got[2], want[2], ulps=256, scale=100.0, eps=1.2e-7)
     except AssertionError:
@@ -71,7 +77,8 @@ def casts_out_of_range(p: Program) -> bool:
     arguments = {k: relaid(v, bases) if isinstance(v, np.ndarray) else v for k, v in p.arguments.items()}
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        p.function()(**arguments, state={})
+        with contextlib.suppress(Exception):
+            p.function()(**arguments, state={})
     return any("in cast" in str(w.message) for w in seen)
 
 

@@ -88,6 +88,22 @@ def test_gesummv_reads_each_matrix_once_and_makes_no_array():
 
 
 @appy.jit(strict=True)
+def twice_differenced(a, b):
+    # pragma :N=>simd
+    d = a[1:] - a[:-1]
+    # pragma :N=>simd
+    b[:] = d[1:] - d[:-1]
+
+
+def test_a_difference_of_differences_makes_no_array():
+    a = np.random.default_rng(0).random(30)
+    b = np.zeros(28)
+    assert counts(graph(twice_differenced, a, b)) == (1, 3, 0)
+    twice_differenced(a, b)
+    np.testing.assert_allclose(b, np.diff(a, 2), rtol=0, atol=1e-15)
+
+
+@appy.jit(strict=True)
 def shifted(a):
     # pragma :N=>simd
     a[1:] = a[:-1]

@@ -19,7 +19,20 @@ class Explanation:
     def __str__(self) -> str:
         if not self.regions:
             return f"{self.name}: no region"
-        return "\n".join(line for region in self.regions for line in _region_lines(region))
+        return "\n".join(line for region in self.regions if self._is_shown(region) for line in _region_lines(region))
+
+    def _is_shown(self, region: dict[str, Any]) -> bool:
+        """Statements that only ever ran as part of a group have nothing of their own to tell."""
+        stats = region["stats"]
+        if region["specializations"] or stats["runs"] or stats["declined"]:
+            return True
+        return not any(
+            group is not region
+            and group["stats"]["runs"]
+            and group["line"] <= region["line"]
+            and region["end_line"] <= group["end_line"]
+            for group in self.regions
+        )
 
     __repr__ = __str__
 

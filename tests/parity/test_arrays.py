@@ -74,6 +74,12 @@ def test_softmax_is_one_loop_over_rows_with_a_row_of_its_own():
     assert text.count("escapes") == 1
 
 
+def test_explain_shows_a_group_once(capsys):
+    softmax(np.ones((3, 4)))
+    text = str(appy.explain(softmax))
+    assert text.count("entered") == 1 and "runs inside the one at" in text
+
+
 @appy.jit(strict=True)
 def gesummv(alpha, beta, a, b, x, y):
     # pragma :M=>parallel :N=>reduction(sum)

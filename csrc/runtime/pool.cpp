@@ -20,6 +20,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace appy::runtime {
@@ -137,7 +138,19 @@ struct Pool {
   std::atomic<int> remaining{0};
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> spin{0};
+  std::atomic<int> caller{-1};  // the CPU that the caller was on when it last woke a sleeping worker
 };
+
+/// Linux often wakes a thread on the CPU of the one that wakes it, and leaves the two there for many milliseconds where
+/// both sleep now and then: a worker that finds itself on its caller's CPU moves to another one that it may use.
+void step_aside(int caller) {
+  cpu_set_t all;
+  if (caller < 0 || sched_getcpu() != caller || sched_getaffinity(0, sizeof all, &all) != 0) return;
+  cpu_set_t others = all;
+  CPU_CLR(static_cast<size_t>(caller), &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
+  sched_setaffinity(0, sizeof all, &all);
+}
 
 std::atomic<Pool*> current{nullptr};
 std::atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -153,6 +166,7 @@ void* work(void* argument) {
   Worker& me = *start->worker;
   inside_job = true;  // whatever this thread runs is part of a job
   uint32_t seen = 0;
+  bool slept = true;
   while (true) {
     const uint64_t begin = __rdtsc();
     uint32_t ticket;
@@ -162,9 +176,11 @@ void* work(void* argument) {
       me.asleep.store(1, std::memory_order_seq_cst);
       if (me.ticket.load(std::memory_order_seq_cst) == seen) futex(&me.ticket, FUTEX_WAIT, seen);
       me.asleep.store(0, std::memory_order_relaxed);
+      slept = true;
     }
     seen = ticket;
     if (pool.stop.load(std::memory_order_acquire)) return nullptr;
+    if (std::exchange(slept, false)) step_aside(pool.caller.load(std::memory_order_relaxed));
     Job* job = pool.job.load(std::memory_order_acquire);
     job->run(job, me.index);
     pool.remaining.fetch_sub(1, std::memory_order_acq_rel);
@@ -252,6 +268,10 @@ bool run_job(Job& job, int threads) {
   inside_job = true;
   pool->job.store(&job, std::memory_order_relaxed);
   pool->remaining.store(others, std::memory_order_relaxed);
+  const auto asleep = [](const auto& w) { return w->asleep.load(std::memory_order_relaxed) != 0; };
+  if (std::any_of(pool->workers.begin(), pool->workers.end(), asleep)) {
+    pool->caller.store(sched_getcpu(), std::memory_order_relaxed);
+  }
   for (int i = 0; i < others; ++i) wake(*pool->workers[static_cast<size_t>(i)]);
   job.run(&job, 0);
   const uint64_t spin = pool->spin.load(std::memory_order_relaxed);

@@ -13,7 +13,7 @@ namespace {
 using ir::Value;
 
 /// Columns that one worker takes at a time where rows are added to rows.
-constexpr int64_t column_block = 256;
+constexpr int64_t column_block = 1024;
 
 [[noreturn]] void refuse_shapes(Context& c, const char* what) {
   refuse(c, AbortId::operands_, std::string("a ") + what + " of arrays with these numbers of dimensions");

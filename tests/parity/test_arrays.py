@@ -93,6 +93,27 @@ def test_gesummv_reads_each_matrix_once_and_makes_no_array():
     assert (loops, arrays) == (2, 0) and loads == 3
 
 
+def mag(v):
+    return np.sqrt(np.sum(v * v))
+
+
+@appy.jit(strict=True)
+def norm(x, out):
+    # pragma parallel for
+    for i in range(x.shape[0]):
+        out[i] = x[i] / mag(x)
+
+
+def test_an_invariant_call_moves_out_of_a_parallel_loop():
+    x = np.random.default_rng(0).random(40)
+    text = graph(norm, x, np.zeros(40))
+    assert counts(text) == (2, 2, 0)
+    assert "for " not in text.rsplit("for parallel annotated", 1)[1]
+    out = np.zeros(40)
+    norm(x, out)
+    np.testing.assert_allclose(out, x / np.sqrt(np.sum(x * x)), rtol=1e-14)
+
+
 @appy.jit(strict=True)
 def twice_differenced(a, b):
     # pragma :N=>simd

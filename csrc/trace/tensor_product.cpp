@@ -12,8 +12,20 @@ namespace {
 
 using ir::Value;
 
-/// Columns that one worker takes at a time where rows are added to rows.
+/// Columns that one worker takes at a time, at most, where rows are added to rows: they stay in its first cache.
 constexpr int64_t column_block = 1024;
+
+Value* ceiling(Emit& e, Value* n, Value* by) {
+  Value* sum = e.op(Opcode::sub_, {e.op(Opcode::add_, {n, by}), e.i64(1)});
+  return e.op(Opcode::floordiv_, {sum, by});
+}
+
+/// The number of blocks of columns: where nothing else is divided between workers an even one, for pairs of them.
+Value* blocks_of(Emit& e, Value* columns, bool alone) {
+  if (!alone) return e.op(Opcode::pymax_, {ceiling(e, columns, e.i64(column_block)), e.i64(1)});
+  Value* pairs = ceiling(e, columns, e.i64(2 * column_block));
+  return e.select(e.lt(columns, e.i64(column_block)), e.i64(1), e.op(Opcode::mul_, {pairs, e.i64(2)}));
+}
 
 [[noreturn]] void refuse_shapes(Context& c, const char* what) {
   refuse(c, AbortId::operands_, std::string("a ") + what + " of arrays with these numbers of dimensions");
@@ -95,6 +107,8 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
   const auto inner = static_cast<size_t>(order.back());
   std::vector<Value*> others(shape.begin(), shape.end());
   others[inner] = e.i64(1);
+  const bool alone =
+      std::all_of(others.begin(), others.end(), [](const Value* extent) { return known_integer(extent) == 1; });
   const auto store = [&](Value* v, std::span<Value* const> at) {
     c.builder().store(v, out->base.value, at.subspan(0, result));
   };
@@ -118,8 +132,11 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
       b.yield({});
       b.set_block(outside);
     };
-    loop(e.i64(0), extents[inner], column_block, true, false, [&](Value* first) {
-      Value* last = e.op(Opcode::pymin_, {e.op(Opcode::add_, {first, e.i64(column_block)}), extents[inner]});
+    Value* blocks = blocks_of(e, extents[inner], alone);
+    Value* size = ceiling(e, extents[inner], blocks);
+    loop(e.i64(0), blocks, 1, true, false, [&](Value* block) {
+      Value* first = e.op(Opcode::mul_, {block, size});
+      Value* last = e.op(Opcode::pymin_, {e.op(Opcode::add_, {first, size}), extents[inner]});
       loop(first, last, 1, false, true, [&](Value* j) {
         at[inner] = j;
         store(e.number(dtype, 0), at);

@@ -196,3 +196,26 @@ def test_names_bound_to_fresh_arrays():
     np.testing.assert_array_equal(b, first + 1)
     np.testing.assert_array_equal(a, (first + 1) * 2)
     assert a.flags.owndata and a.flags.writeable and b.base is None
+
+
+@appy.jit(strict=True)
+def multiplied(a, b, x):
+    # pragma :M=>parallel
+    c = a @ b
+    # pragma :M=>parallel
+    d = x @ a
+    # pragma :M=>parallel
+    s = a.sum(axis=0)
+    return c, d, s
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [(1, 1, 1), (3, 1, 5), (2, 0, 3), (0, 4, 3), (2, 0, 0), (5, 1023, 7), (7, 1024, 3), (4, 1025, 9), (3, 2049, 2050)],
+)
+def test_products_at_the_edges_of_their_blocks(m, k, n):
+    rng = np.random.default_rng(0)
+    a, b, x = rng.random((m, k)), rng.random((k, n)), rng.random(m)
+    for got, want in zip(multiplied(a, b, x), (a @ b, x @ a, a.sum(axis=0))):
+        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-12)
+    assert multiplied.stats()["declined"] == 0

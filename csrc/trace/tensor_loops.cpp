@@ -232,9 +232,8 @@ Traced updated(Context& c, BinaryOp op, const TensorRef& target, const Traced& v
   for (size_t d = 0; fits && d < target->shape.size(); d++) fits = !is_one(target->shape[d]) || is_one(made->shape[d]);
   if (!fits) refuse(c, AbortId::operands_, "an in-place operator whose result has more elements than the array");
   if (made->dtype == target->dtype) return result;
-  return map(c, std::span<const Traced>(&result, 1), [to = target->dtype](Context& context, Scalars x) {
-    return np_scalar(cast_element(context, x[0], to));
-  });
+  return map(c, std::span<const Traced>(&result, 1),
+             [to = target->dtype](Context& context, Scalars x) { return np_scalar(cast_element(context, x[0], to)); });
 }
 
 void update(Context& c, BinaryOp op, const TensorRef& target, const Traced& value) {

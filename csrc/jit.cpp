@@ -293,6 +293,11 @@ class RegionCache::Impl {
   bool warned_ = false;
 };
 
+void read_machine() {
+  cpu::read_machine();
+  runtime::read_machine();
+}
+
 RegionCache::RegionCache(PyCodeObject* code, int begin, int end, std::vector<pragma::Placed> pragmas,
                          RegionOptions options)
     : impl_(std::make_unique<Impl>(code, begin, end, std::move(pragmas), std::move(options))) {}

@@ -52,6 +52,9 @@ struct Config {
 };
 Config& config();
 
+/// What is slow to find out and does not change: called when the module is imported.
+void read_machine();
+
 enum class Outcome : uint8_t {
   declined,  // nothing happened: the original bytecode does the work
   done,      // the statement ran; locals, cells and globals are as Python would leave them

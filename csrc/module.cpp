@@ -291,6 +291,7 @@ void translate(std::exception_ptr pointer) {
 PYBIND11_MODULE(_C, m) {
   m.doc() = "The compiler behind the appy package.";
   if (!appy::frame::init_region_type()) throw py::error_already_set();
+  appy::read_machine();
   m.attr("Region") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(appy::frame::region_type()));
   pragma_syntax_error = PyErr_NewException("appy._C.PragmaSyntaxError", PyExc_ValueError, nullptr);
   stop_lowering = PyErr_NewException("appy._C.StopLowering", PyExc_BaseException, nullptr);

@@ -97,6 +97,8 @@ Isa detect() {
   return found;
 }
 
+void read_machine() { asmjit::CpuInfo::host(); }
+
 std::string_view name_of(Isa isa) { return isa == Isa::avx512 ? "AVX-512" : isa == Isa::avx2 ? "AVX2" : "none"; }
 
 std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, const Options& options) {

@@ -13,6 +13,8 @@ enum class Isa : uint8_t { none, avx2, avx512 };
 
 /// The best instruction set of this machine: none below AVX2+FMA+BMI2; AVX-512 means F, DQ, BW, VL and CD.
 Isa detect();
+/// Asks the CPU now what the first compilation would ask it: in a virtual machine that takes a while.
+void read_machine();
 std::string_view name_of(Isa);
 
 struct Options {

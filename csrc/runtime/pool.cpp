@@ -85,7 +85,7 @@ double quota_v1(const std::string& directory) {
 }
 
 /// CPUs that the quotas of the process's groups, and the groups around them, amount to.
-int cgroup_threads() {
+int read_quotas() {
   double least = INFINITY;
   auto climb = [&](const std::string& mount, std::string path, double (*quota)(const std::string&)) {
     // Inside a container the mount shows the own group at its root.
@@ -99,6 +99,11 @@ int cgroup_threads() {
   for (const char* mount : {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"})
     climb(mount, cgroup_path("cpu"), quota_v1);
   return std::isinf(least) ? INT_MAX : std::max(1, static_cast<int>(std::ceil(least)));
+}
+
+int cgroup_threads() {
+  static const int known = read_quotas();
+  return known;
 }
 
 int variable(const char* name) {
@@ -244,6 +249,8 @@ Pool* grow(int workers) {
 }
 
 }  // namespace
+
+void read_machine() { cgroup_threads(); }
 
 int default_threads() {
   static const int known = std::max(

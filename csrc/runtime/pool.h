@@ -10,6 +10,9 @@
 namespace appy::runtime {
 
 /// Threads that a region may use: the least of affinity mask, cgroup quota, OMP_NUM_THREADS and APPY_NUM_THREADS, as
+/// Reads what default_threads() needs of the system and what takes time, so that the first region does not wait.
+void read_machine();
+
 /// they were at the first call.
 int default_threads();
 

@@ -24,7 +24,7 @@ Value* ceiling(Emit& e, Value* n, Value* by) {
 Value* blocks_of(Emit& e, Value* columns, bool alone) {
   if (!alone) return e.op(Opcode::pymax_, {ceiling(e, columns, e.i64(column_block)), e.i64(1)});
   Value* pairs = ceiling(e, columns, e.i64(2 * column_block));
-  return e.select(e.lt(columns, e.i64(column_block)), e.i64(1), e.op(Opcode::mul_, {pairs, e.i64(2)}));
+  return e.select(e.le(columns, e.i64(column_block)), e.i64(1), e.op(Opcode::mul_, {pairs, e.i64(2)}));
 }
 
 [[noreturn]] void refuse_shapes(Context& c, const char* what) {

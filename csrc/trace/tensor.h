@@ -111,6 +111,10 @@ TensorRef materialised(Context&, const TensorRef&);
 Traced materialised(Context&, const Traced&);
 /// A fresh array, contents unspecified.
 TensorRef allocate(Context&, DType, std::span<ir::Value* const> shape);
+/// The value of a statement that stores to the target, as if it were evaluated before the first store: a copy of the
+/// elements where a store may change what is still to be read, or an element may leave the region. `elementwise`: the
+/// element of an index is stored at that index of the target; else it may go anywhere.
+TensorRef before_stores(Context&, const Tensor& target, const TensorRef& source, bool elementwise);
 /// target[...] = value, as NumPy's assignment casts and broadcasts.
 void assign(Context&, const TensorRef& target, const Traced& value);
 /// What an array has after `array op= value`: in its shape and dtype; refuses what NumPy does not cast.

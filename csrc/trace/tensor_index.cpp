@@ -296,8 +296,7 @@ void scatter(Context& c, const TensorRef& t, const Selection& s, const Traced& v
   TensorRef source;
   Value* element = nullptr;
   if (is_tensor(value)) {
-    source = broadcast_to(c, as_tensor(c, value), s.shape);
-    if (!source->is_view() || source->base.value == t->base.value) source = materialised(c, source);
+    source = before_stores(c, *t, broadcast_to(c, as_tensor(c, value), s.shape), false);
   } else {
     element = stored(c, value, t->dtype);
   }
@@ -432,11 +431,9 @@ void tensor_atomic(Context& c, BinaryOp op, const Traced& container, const Trace
   }
   const TensorRef target = view_of(c, *t, s);
   c.mark_written(target->base);
-  TensorRef source = is_tensor(value) ? broadcast_to(c, as_tensor(c, value), target->shape) : nullptr;
-  bool conflict = source && source->checks;
-  if (source) {
-    for (const Read& read : reads_of(source)) conflict |= read.view->base.value == target->base.value;
-    if (conflict) source = materialised(c, source);
+  TensorRef source;
+  if (is_tensor(value)) {
+    source = before_stores(c, *target, broadcast_to(c, as_tensor(c, value), target->shape), true);
   }
   for_each(c, target->shape, loop_order(reads_of(target), target->shape.size()), true, [&](Index i) {
     Traced at;

@@ -27,14 +27,17 @@ int unit_dimension(const ir::Type& base) {
   }
 }
 
-bool is_fresh(const Traced& array) { return array.value->op != nullptr; }
+/// Are the two one array, or may they overlap?
+bool share_memory(Context& c, const Traced& a, const Traced& b) {
+  const auto fresh = [](const Traced& array) { return array.value->op != nullptr; };
+  return a.value == b.value || (c.builder().graph().may_alias && !fresh(a) && !fresh(b));
+}
 
-/// Does the statement read elements of the target that it may have written before?
-bool conflicts(const Context& c, const Tensor& target, const Read& read, bool may_alias) {
+/// Are other elements read than the one that is stored, which a store may have changed by then?
+bool conflicts(Context& c, const Tensor& target, const Read& read, bool elementwise) {
   const Tensor& view = *read.view;
-  if (view.base.value != target.base.value) return may_alias && !is_fresh(view.base) && !is_fresh(target.base);
-  if (!read.regular) return true;
-  static_cast<void>(c);
+  if (!share_memory(c, view.base, target.base)) return false;
+  if (!elementwise || !read.regular || view.base.value != target.base.value) return true;
   bool same = true;
   for (size_t k = 0; k < target.axes.size(); k++) {
     const Axis &to = target.axes[k], &from = view.axes[k];
@@ -185,6 +188,12 @@ bool same_view(const Tensor& a, const Tensor& b) {
   return true;
 }
 
+TensorRef before_stores(Context& c, const Tensor& target, const TensorRef& source, bool elementwise) {
+  bool conflict = source->checks;
+  for (const Read& read : reads_of(source)) conflict |= conflicts(c, target, read, elementwise);
+  return conflict ? materialised(c, source) : source;
+}
+
 void assign(Context& c, const TensorRef& target, const Traced& value) {
   if (!target->is_view()) refuse(c, AbortId::operands_, "an assignment to elements of an expression");
   c.mark_written(target->base);
@@ -211,10 +220,7 @@ void assign(Context& c, const TensorRef& target, const Traced& value) {
   TensorRef source = as_tensor(c, value);
   if (same_view(*target, *source)) return;  // x[i] op= y ends in x[i] = x[i]
   source = broadcast_to(c, source, shape);
-  const bool may_alias = c.builder().graph().may_alias;
-  bool conflict = source->checks;
-  for (const Read& read : reads_of(source)) conflict |= conflicts(c, *target, read, may_alias);
-  if (conflict) source = materialised(c, source);
+  source = before_stores(c, *target, source, true);
   std::vector<Read> touched = reads_of(source);
   touched.push_back(reads_of(target)[0]);
   for_each(c, shape, loop_order(touched, shape.size()), !source->lanes_inside,

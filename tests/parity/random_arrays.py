@@ -76,7 +76,7 @@ class Writer:
         if kind == "S" or (choice == 5 and kind != "RC"):
             return self.pick(("2", "0.5", "s", "k", "1"))
         if self.columns == 0 and kind == "C" and self.choose(4) == 3:
-            return self.pick(("b[g]", "b[g][::-1]", "a[0, g]", "d[-1][g]"))
+            return self.pick(("b[g]", "b[g][::-1]", "a[0, g]", "d[-1][g]", "o[0]", "o[0][g]"))
         if choice == 4 and kind == "RC":
             return self.leaf(self.pick(("C", "R1", "S")))
         if choice == 3 and kind == "RC":

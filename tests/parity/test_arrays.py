@@ -199,6 +199,29 @@ def test_names_bound_to_fresh_arrays():
 
 
 @appy.jit(strict=True)
+def scattered(x, y, idx):
+    # pragma :N=>simd
+    x[idx] = y
+
+
+@appy.jit(strict=True)
+def accumulated(x, y):
+    # pragma parallel for
+    for _ in range(1):
+        # pragma atomic
+        x[:] += y
+
+
+def test_what_overlaps_the_target_is_read_before_it_is_stored_to():
+    base = np.arange(10.0)
+    scattered(base[1:], base[:-1], np.arange(9))
+    np.testing.assert_array_equal(base, [0, 0, 1, 2, 3, 4, 5, 6, 7, 8])
+    base = np.arange(10.0)
+    accumulated(base[1:], base[:-1])
+    np.testing.assert_array_equal(base, [0, 1, 3, 5, 7, 9, 11, 13, 15, 17])
+
+
+@appy.jit(strict=True)
 def multiplied(a, b, x):
     # pragma :M=>parallel
     c = a @ b

@@ -27,27 +27,29 @@ Traced method(const Traced& self, std::string_view name) {
 }
 
 std::optional<Traced> array_attribute(Context& c, const Traced& array, std::string_view name) {
-  if (array.kind == Kind::tensor || name == "T") return tensor_attribute(c, array, name);
   Emit e(c);
-  const ir::Type& type = array.value->type;
+  const TensorRef& part = array.tensor;  // null: the whole of an array
+  const int rank = part ? part->rank() : array.value->type.rank;
+  const DType dtype = part ? part->dtype : array.value->type.dtype;
+  const auto extent = [&](int d) {
+    return part ? part->shape[static_cast<size_t>(d)] : c.builder().dim(array.value, d);
+  };
   auto product = [&] {
     Value* size = e.i64(1);
-    for (int d = 0; d < type.rank; d++) {
-      Value* extent = c.builder().dim(array.value, d);
-      size = d == 0 ? extent : e.op(Opcode::mul_, {size, extent});
-    }
+    for (int d = 0; d < rank; d++) size = d == 0 ? extent(d) : e.op(Opcode::mul_, {size, extent(d)});
     return size;
   };
   if (name == "shape") {
     std::vector<Traced> extents;
-    for (int d = 0; d < type.rank; d++) extents.push_back(py_int(c.builder().dim(array.value, d)));
+    for (int d = 0; d < rank; d++) extents.push_back(py_int(extent(d)));
     return tuple_of(std::move(extents));
   }
-  if (name == "ndim") return py_int(e.i64(type.rank));
-  if (name == "itemsize") return py_int(e.i64(ir::size_of(type.dtype)));
+  if (name == "ndim") return py_int(e.i64(rank));
+  if (name == "itemsize") return py_int(e.i64(ir::size_of(dtype)));
   if (name == "size") return py_int(product());
-  if (name == "nbytes") return py_int(e.op(Opcode::mul_, {product(), e.i64(ir::size_of(type.dtype))}));
-  if (name == "dtype") return dtype_object(c, type.dtype);
+  if (name == "nbytes") return py_int(e.op(Opcode::mul_, {product(), e.i64(ir::size_of(dtype))}));
+  if (name == "dtype") return dtype_object(c, dtype);
+  if (name == "T") return tensor(transposed(c, as_tensor(c, array)));
   return {};
 }
 

@@ -1,9 +1,10 @@
 #include "trace/tensor.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "ir/builder.h"
-#include "trace/functions.h"
+#include "trace/conversion.h"
 
 namespace appy::trace {
 namespace {
@@ -81,33 +82,39 @@ class Probe final : public Context {
 Value* one(Context& c) { return c.builder().i64(1); }
 
 Traced load(Context& c, const Tensor& view, Index index) {
-  Emit e(c);
-  std::vector<Value*> at;
-  for (const Axis& axis : view.axes) {
-    Value* position = axis.start;
-    if (axis.dim >= 0) {
-      Value* moved = index[static_cast<size_t>(axis.dim)];
-      if (axis.step != 1) moved = e.op(Opcode::mul_, {moved, e.i64(axis.step)});
-      position = known_integer(axis.start) == 0 ? moved : e.op(Opcode::add_, {axis.start, moved});
-    }
-    at.push_back(position);
-  }
-  return np_scalar(c.builder().load(view.base.value, at));
+  return np_scalar(c.builder().load(view.base.value, positions(c, view, index)));
 }
 
 /// The element of t for an index of the broadcast result.
 Traced element_of(Context& c, const Tensor& t, Index index) {
-  const size_t skip = index.size() - t.shape.size();
-  std::vector<Value*> own;
-  for (size_t d = 0; d < t.shape.size(); d++) {
-    own.push_back(known_integer(t.shape[d]) == 1 ? c.builder().i64(0) : index[skip + d]);
-  }
-  return t.at(c, own);
+  return t.at(c, own_index(c, t.shape, index, index.size() - t.shape.size()));
 }
 
-bool is_one(const Value* extent) { return known_integer(extent) == 1; }
-
 }  // namespace
+
+Value* position(Emit& e, Value* start, int64_t step, Value* index) {
+  if (step != 1) index = e.op(Opcode::mul_, {index, e.i64(step)});
+  return known_integer(start) == 0 ? index : e.op(Opcode::add_, {start, index});
+}
+
+std::vector<Value*> positions(Context& c, const Tensor& view, Index index) {
+  Emit e(c);
+  std::vector<Value*> at;
+  for (const Axis& axis : view.axes) {
+    at.push_back(axis.dim < 0 ? axis.start : position(e, axis.start, axis.step, index[static_cast<size_t>(axis.dim)]));
+  }
+  return at;
+}
+
+std::vector<Value*> own_index(Context& c, std::span<Value* const> shape, Index index, size_t first) {
+  std::vector<Value*> own;
+  for (size_t d = 0; d < shape.size(); d++) own.push_back(is_one(shape[d]) ? c.builder().i64(0) : index[first + d]);
+  return own;
+}
+
+Value* cast_element(Context& c, const Traced& x, DType to) {
+  return to == DType::bool_ ? truth(c, x) : unsafe_cast(c, x.value, to);
+}
 
 Traced tensor(Tensor t) {
   Traced out;
@@ -277,6 +284,12 @@ TensorRef rearranged(Context& c, const TensorRef& t, std::span<const int> order)
     return t->at(context, own);
   };
   return std::make_shared<const Tensor>(std::move(out));
+}
+
+TensorRef transposed(Context& c, const TensorRef& t) {
+  std::vector<int> order(t->shape.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  return rearranged(c, t, order);
 }
 
 TensorRef broadcast_to(Context& c, const TensorRef& t, std::span<Value* const> shape) {

@@ -67,6 +67,17 @@ TensorRef as_tensor(Context&, const Traced&);
 bool is_tensor(const Traced&);
 /// An expression, not a view: it has no memory yet.
 bool is_lazy(const Traced&);
+inline bool is_one(const ir::Value* extent) { return known_integer(extent) == 1; }
+/// start + step * index.
+ir::Value* position(Emit&, ir::Value* start, int64_t step, ir::Value* index);
+/// The subscripts in the view's array for an index of the view.
+std::vector<ir::Value*> positions(Context&, const Tensor& view, Index);
+/// An index of a broadcast result, from its dimension `first` on, as one of a tensor of this shape: 0 where that has
+/// one element.
+std::vector<ir::Value*> own_index(Context&, std::span<ir::Value* const> shape, Index, size_t first);
+/// NumPy's cast of an element.
+ir::Value* cast_element(Context&, const Traced&, DType);
+
 /// What the reads of an expression are, a view's own among them.
 std::vector<Read> reads_of(const TensorRef&);
 
@@ -87,6 +98,8 @@ Probed probe(Context&, std::span<const Traced> scalars, std::span<const DType> l
 /// The same elements in another arrangement: dimension d of the result is dimension order[d] of t, or a new one of
 /// extent 1 where order[d] is -1; dimensions of t that are left out are indexed by 0 and must have extent 1.
 TensorRef rearranged(Context&, const TensorRef&, std::span<const int> order);
+/// The dimensions in reverse order.
+TensorRef transposed(Context&, const TensorRef&);
 /// Repeats dimensions of extent 1 so that the shape is this one.
 TensorRef broadcast_to(Context&, const TensorRef&, std::span<ir::Value* const> shape);
 /// The common shape; checks what is not known to agree.
@@ -97,6 +110,10 @@ void require_same_extent(Context&, ir::Value* a, ir::Value* b);
 bool same_number(const ir::Value* a, const ir::Value* b);
 
 // tensor_loops.cpp: statements.
+/// One loop that counts up by 1; `body` is in it, takes the carried values and gives back the next ones.
+using LoopBody = std::function<std::vector<ir::Value*>(ir::Value* i, std::span<ir::Value* const> carried)>;
+std::vector<ir::Value*> emit_loop(Context&, ir::Value* lower, ir::Value* upper, std::span<ir::Value* const> inits,
+                                  ir::Loop attributes, const LoopBody&);
 /// The order of loops over `rank` dimensions, outermost first, that makes most of the accesses run along their memory.
 std::vector<int> loop_order(std::span<const Read> touched, size_t rank);
 /// Loops over the shape, the body in the innermost; `order` is that of the loops. `lanes`: the innermost has them.
@@ -138,7 +155,6 @@ std::optional<Traced> call_tensor_function(Context&, PyObject* callable, std::sp
 bool has_tensor_method(std::string_view name);
 Traced call_tensor_method(Context&, const Traced& self, const std::string& name, std::span<const Traced> args,
                           std::span<const std::pair<std::string, Traced>> kwargs);
-std::optional<Traced> tensor_attribute(Context&, const Traced&, std::string_view name);
 
 // tensor_reduce.cpp
 enum class Reduction : uint8_t { sum, prod, max, min, mean, any, all, argmax, argmin, std, var };

@@ -147,12 +147,9 @@ Traced outer_product(const Call& call) {
 
 Traced transpose(const Call& call) {
   const TensorRef t = call.array("a");
-  std::vector<int> order(t->shape.size());
   const Traced axes = call["axes"];
-  if (axes.kind == Kind::unbound) {
-    for (size_t d = 0; d < order.size(); d++) order[d] = static_cast<int>(order.size() - 1 - d);
-    return tensor(rearranged(call.context(), t, order));
-  }
+  if (axes.kind == Kind::unbound) return tensor(transposed(call.context(), t));
+  std::vector<int> order(t->shape.size());
   if (axes.kind != Kind::tuple || axes.items.size() != order.size()) call.refuse_arguments();
   std::vector<bool> seen(order.size(), false);
   for (size_t d = 0; d < order.size(); d++) {
@@ -317,9 +314,8 @@ Traced astype(const Call& call) {
   const std::optional<DType> to = call.dtype();
   if (!to || (call.given("copy") && !call.flag("copy"))) call.refuse_arguments();
   const Traced operands[] = {tensor(t)};
-  return map(c, operands, [to = *to](Context& context, Scalars x) {
-    return np_scalar(to == DType::bool_ ? truth(context, x[0]) : unsafe_cast(context, x[0].value, to));
-  });
+  return map(c, operands,
+             [to = *to](Context& context, Scalars x) { return np_scalar(cast_element(context, x[0], to)); });
 }
 
 Traced fill(const Call& call) {
@@ -477,35 +473,6 @@ Traced call_tensor_method(Context& c, const Traced& self, const std::string& nam
     if (name == f.name) return f.handler(Call(c, f.name, f.parameters, all, kwargs));
   }
   refuse(c, AbortId::call_, describe(self) + "." + name);
-}
-
-std::optional<Traced> tensor_attribute(Context& c, const Traced& self, std::string_view name) {
-  const TensorRef t = as_tensor(c, self);
-  Emit e(c);
-  const auto size = [&] {
-    Value* n = e.i64(1);
-    for (Value* extent : t->shape) n = e.op(Opcode::mul_, {n, extent});
-    return n;
-  };
-  if (name == "T") {
-    std::vector<int> order(t->shape.size());
-    for (size_t d = 0; d < order.size(); d++) order[d] = static_cast<int>(order.size() - 1 - d);
-    return tensor(rearranged(c, t, order));
-  }
-  if (name == "shape") {
-    std::vector<Traced> extents;
-    for (Value* extent : t->shape) extents.push_back(scalar(ScalarKind::py_int, extent));
-    return tuple_of(std::move(extents));
-  }
-  if (name == "ndim") return scalar(ScalarKind::py_int, e.i64(t->rank()));
-  if (name == "size") return scalar(ScalarKind::py_int, size());
-  if (name == "itemsize") return scalar(ScalarKind::py_int, e.i64(ir::size_of(t->dtype)));
-  if (name == "nbytes") return scalar(ScalarKind::py_int, e.op(Opcode::mul_, {size(), e.i64(ir::size_of(t->dtype))}));
-  if (name == "dtype") {
-    const Ref descr = Ref::steal(reinterpret_cast<PyObject*>(PyArray_DescrFromType(runtime::type_number(t->dtype))));
-    return constant(c, descr.get());
-  }
-  return {};
 }
 
 }  // namespace appy::trace

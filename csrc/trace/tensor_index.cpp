@@ -206,26 +206,18 @@ void straighten(Context& c, const Tensor& t, Selection& s) {
   }
 }
 
-/// The indices in what is subscripted for an index of the result.
-std::vector<Value*> source_index(Context& c, const Tensor& t, const Selection& s, Index index) {
+/// The indices in what is subscripted for an index of the result; `checked`: those of index arrays are in range.
+std::vector<Value*> source_index(Context& c, const Tensor& t, const Selection& s, Index index, bool checked) {
   Emit e(c);
   std::vector<Value*> at;
   for (size_t k = 0; k < s.dims.size(); k++) {
     const Selected& d = s.dims[k];
     if (d.gathered) {
-      std::vector<Value*> own;
-      const size_t skip = static_cast<size_t>(s.gather_rank - d.gathered->rank());
-      for (size_t g = 0; g < d.gathered->shape.size(); g++) {
-        const bool single = known_integer(d.gathered->shape[g]) == 1;
-        own.push_back(single ? e.i64(0) : index[static_cast<size_t>(s.gather_first) + skip + g]);
-      }
-      at.push_back(checked_index(c, t.shape[k], static_cast<int>(k), d.gathered->at(c, own)));
-    } else if (d.dim < 0) {
-      at.push_back(d.start);
+      const auto first = static_cast<size_t>(s.gather_first + s.gather_rank - d.gathered->rank());
+      const Traced element = d.gathered->at(c, own_index(c, d.gathered->shape, index, first));
+      at.push_back(checked ? element.value : checked_index(c, t.shape[k], static_cast<int>(k), element));
     } else {
-      Value* moved = index[static_cast<size_t>(d.dim)];
-      if (d.step != 1) moved = e.op(Opcode::mul_, {moved, e.i64(d.step)});
-      at.push_back(known_integer(d.start) == 0 ? moved : e.op(Opcode::add_, {d.start, moved}));
+      at.push_back(d.dim < 0 ? d.start : position(e, d.start, d.step, index[static_cast<size_t>(d.dim)]));
     }
   }
   return at;
@@ -272,13 +264,12 @@ TensorRef expression_of(Context&, const TensorRef& t, const Selection& s) {
       out.reads.push_back(std::move(read));
     }
   }
-  out.at = [t, s](Context& context, Index index) { return t->at(context, source_index(context, *t, s, index)); };
+  out.at = [t, s](Context& context, Index index) { return t->at(context, source_index(context, *t, s, index, false)); };
   return std::make_shared<const Tensor>(std::move(out));
 }
 
 /// x[index arrays] = value: in order, so that the last of equal indices wins.
-void scatter(Context& c, const TensorRef& t, const Selection& s, const Traced& value,
-             const std::function<void(Value*, std::span<Value* const>)>& write) {
+void scatter(Context& c, const TensorRef& t, const Selection& s, const Traced& value) {
   // Every index is checked before the first element is written.
   Selection fixed = s;
   for (size_t k = 0; k < fixed.dims.size(); k++) {
@@ -301,40 +292,8 @@ void scatter(Context& c, const TensorRef& t, const Selection& s, const Traced& v
     element = stored(c, value, t->dtype);
   }
   accumulate(c, s.shape, {}, false, [&](Index index, std::span<Value* const>) {
-    std::vector<Value*> at;
-    for (size_t k = 0; k < fixed.dims.size(); k++) {
-      const Selected& d = fixed.dims[k];
-      if (!d.gathered) {
-        Selection one;
-        one.dims = {d};
-        Tensor line;
-        line.shape = {t->shape[k]};
-        at.push_back(source_index(c, line, one, index)[0]);
-        continue;
-      }
-      std::vector<Value*> own;
-      const size_t skip = static_cast<size_t>(s.gather_rank - d.gathered->rank());
-      for (size_t g = 0; g < d.gathered->shape.size(); g++) {
-        const bool single = known_integer(d.gathered->shape[g]) == 1;
-        own.push_back(single ? c.builder().i64(0) : index[static_cast<size_t>(s.gather_first) + skip + g]);
-      }
-      at.push_back(d.gathered->at(c, own).value);
-    }
-    Value* v = element;
-    if (source) {
-      const Traced x = source->at(c, index);
-      v = t->dtype == DType::bool_ ? truth(c, x) : unsafe_cast(c, x.value, t->dtype);
-    }
-    std::vector<Value*> base;
-    Emit e(c);
-    for (const Axis& axis : t->axes) {
-      Value* moved = axis.dim < 0 ? nullptr : at[static_cast<size_t>(axis.dim)];
-      if (moved && axis.step != 1) moved = e.op(Opcode::mul_, {moved, e.i64(axis.step)});
-      base.push_back(!moved                           ? axis.start
-                     : known_integer(axis.start) == 0 ? moved
-                                                      : e.op(Opcode::add_, {axis.start, moved}));
-    }
-    write(v, base);
+    Value* v = source ? cast_element(c, source->at(c, index), t->dtype) : element;
+    c.builder().store(v, t->base.value, positions(c, *t, source_index(c, *t, fixed, index, true)));
     return std::vector<Value*>{};
   });
 }
@@ -397,7 +356,7 @@ Traced tensor_getitem(Context& c, const Traced& container, const Traced& index) 
   }
   Selection s = select(c, *t, index);
   straighten(c, *t, s);
-  if (s.shape.empty()) return t->at(c, source_index(c, *t, s, {}));
+  if (s.shape.empty()) return t->at(c, source_index(c, *t, s, {}, false));
   if (t->is_view() && !s.gathers) return tensor(view_of(c, *t, s));
   return tensor(expression_of(c, t, s));
 }
@@ -416,7 +375,7 @@ void tensor_setitem(Context& c, const Traced& container, const Traced& index, co
     return;
   }
   c.mark_written(t->base);
-  scatter(c, t, s, value, [&](Value* v, std::span<Value* const> at) { c.builder().store(v, t->base.value, at); });
+  scatter(c, t, s, value);
 }
 
 void tensor_atomic(Context& c, BinaryOp op, const Traced& container, const Traced& index, const Traced& value) {
@@ -436,19 +395,9 @@ void tensor_atomic(Context& c, BinaryOp op, const Traced& container, const Trace
     source = before_stores(c, *target, broadcast_to(c, as_tensor(c, value), target->shape), true);
   }
   for_each(c, target->shape, loop_order(reads_of(target), target->shape.size()), true, [&](Index i) {
-    Traced at;
-    at.kind = Kind::tuple;
-    Emit e(c);
-    for (const Axis& axis : target->axes) {
-      Value* position = axis.start;
-      if (axis.dim >= 0) {
-        Value* moved = i[static_cast<size_t>(axis.dim)];
-        if (axis.step != 1) moved = e.op(Opcode::mul_, {moved, e.i64(axis.step)});
-        position = e.op(Opcode::add_, {axis.start, moved});
-      }
-      at.items.push_back(scalar(ScalarKind::py_int, position));
-    }
-    atomic_update(c, op, target->base, at, source ? source->at(c, i) : value);
+    std::vector<Traced> at;
+    for (Value* subscript : positions(c, *target, i)) at.push_back(scalar(ScalarKind::py_int, subscript));
+    atomic_update(c, op, target->base, tuple_of(std::move(at)), source ? source->at(c, i) : value);
   });
 }
 

@@ -12,8 +12,6 @@ namespace {
 
 using ir::Value;
 
-bool is_one(const Value* extent) { return known_integer(extent) == 1; }
-
 /// The dimension of the base whose neighbours are neighbours in memory, or -1.
 int unit_dimension(const ir::Type& base) {
   switch (base.layout) {
@@ -60,17 +58,14 @@ bool casts_same_kind(DType from, DType to) {
   return ir::class_of(from) == ir::TypeClass::uint && ir::class_of(to) == ir::TypeClass::sint;
 }
 
-Value* cast_element(Context& c, const Traced& x, DType to) {
-  return to == DType::bool_ ? truth(c, x) : unsafe_cast(c, x.value, to);
-}
+}  // namespace
 
-/// One loop of a nest; `body` is in it. Carried values go through.
-std::vector<Value*> emit_loop(Context& c, Value* extent, std::span<Value* const> inits, ir::Loop attributes,
-                              const std::function<std::vector<Value*>(Value*, std::span<Value* const>)>& body) {
+std::vector<Value*> emit_loop(Context& c, Value* lower, Value* upper, std::span<Value* const> inits,
+                              ir::Loop attributes, const LoopBody& body) {
   ir::Builder& b = c.builder();
   attributes.annotated = attributes.annotated || c.annotated();
   ir::Block* outer = b.block();
-  const ir::Op* op = b.for_loop(b.i64(0), extent, b.i64(1), inits, attributes);
+  const ir::Op* op = b.for_loop(lower, upper, b.i64(1), inits, attributes);
   ir::Block* block = op->blocks[0];
   b.set_block(block);
   c.poll();
@@ -78,8 +73,6 @@ std::vector<Value*> emit_loop(Context& c, Value* extent, std::span<Value* const>
   b.set_block(outer);
   return {op->results.begin(), op->results.end()};
 }
-
-}  // namespace
 
 std::vector<int> loop_order(std::span<const Read> touched, size_t rank) {
   std::vector<int> order(rank), votes(rank, 0);
@@ -118,7 +111,7 @@ void for_each(Context& c, std::span<Value* const> shape, std::span<const int> or
     attributes.parallel = k == 0;
     attributes.simd = lanes && k + 1 == loops.size();
     const auto dim = static_cast<size_t>(loops[k]);
-    emit_loop(c, shape[dim], {}, std::move(attributes), [&](Value* i, std::span<Value* const>) {
+    emit_loop(c, c.builder().i64(0), shape[dim], {}, std::move(attributes), [&](Value* i, std::span<Value* const>) {
       index[dim] = i;
       level(k + 1);
       return std::vector<Value*>{};
@@ -141,7 +134,7 @@ std::vector<Value*> accumulate(Context& c, std::span<Value* const> shape, std::s
         attributes.parallel = reorders && k == 0;
         attributes.simd = reorders && k + 1 == loops.size();
         attributes.annotated = reorders;  // NumPy's own sums have an order of their own
-        return emit_loop(c, shape[loops[k]], carried, std::move(attributes),
+        return emit_loop(c, c.builder().i64(0), shape[loops[k]], carried, std::move(attributes),
                          [&](Value* i, std::span<Value* const> now) {
                            index[loops[k]] = i;
                            return level(k + 1, now);
@@ -199,18 +192,7 @@ void assign(Context& c, const TensorRef& target, const Traced& value) {
   c.mark_written(target->base);
   const std::vector<Value*>& shape = target->shape;
   const auto store = [&](Index index, Value* element) {
-    std::vector<Value*> at;
-    Emit e(c);
-    for (const Axis& axis : target->axes) {
-      Value* position = axis.start;
-      if (axis.dim >= 0) {
-        Value* moved = index[static_cast<size_t>(axis.dim)];
-        if (axis.step != 1) moved = e.op(Opcode::mul_, {moved, e.i64(axis.step)});
-        position = known_integer(axis.start) == 0 ? moved : e.op(Opcode::add_, {axis.start, moved});
-      }
-      at.push_back(position);
-    }
-    c.builder().store(element, target->base.value, at);
+    c.builder().store(element, target->base.value, positions(c, *target, index));
   };
   if (!is_tensor(value)) {
     Value* element = stored(c, value, target->dtype);

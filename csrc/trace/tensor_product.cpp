@@ -64,11 +64,9 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
     for (size_t k = 0; k < operands.size(); k++) {
       std::vector<Value*> own;
       for (size_t d = 0; d < labels[k].size(); d++) {
-        const bool single = known_integer(operands[k]->shape[d]) == 1;
-        own.push_back(single ? e.i64(0) : at[static_cast<size_t>(labels[k][d])]);
+        own.push_back(is_one(operands[k]->shape[d]) ? e.i64(0) : at[static_cast<size_t>(labels[k][d])]);
       }
-      const Traced element = operands[k]->at(context, own);
-      Value* x = boolean ? truth(context, element) : unsafe_cast(context, element.value, dtype);
+      Value* x = cast_element(context, operands[k]->at(context, own), dtype);
       product = product ? e.op(boolean ? Opcode::and_ : Opcode::mul_, {product, x}) : x;
     }
     return product;
@@ -107,8 +105,7 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
   const auto inner = static_cast<size_t>(order.back());
   std::vector<Value*> others(shape.begin(), shape.end());
   others[inner] = e.i64(1);
-  const bool alone =
-      std::all_of(others.begin(), others.end(), [](const Value* extent) { return known_integer(extent) == 1; });
+  const bool alone = std::all_of(others.begin(), others.end(), is_one);
   const auto store = [&](Value* v, std::span<Value* const> at) {
     c.builder().store(v, out->base.value, at.subspan(0, result));
   };
@@ -117,35 +114,30 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
   for_each(c, others, outer_order, false, [&](Index rows_index) {
     std::vector<Value*> at(rows_index.begin(), rows_index.end());
     at.resize(extents.size());
-    ir::Builder& b = c.builder();
-    const auto loop = [&](Value* low, Value* high, int64_t step, bool parallel, bool simd,
-                          const std::function<void(Value*)>& body) {
+    const auto loop = [&](Value* low, Value* high, bool parallel, const std::function<void(Value*)>& body) {
       ir::Loop attributes;
       attributes.parallel = parallel;
-      attributes.simd = simd;
+      attributes.simd = !parallel;
       attributes.annotated = true;
-      ir::Block* outside = b.block();
-      ir::Op* op = b.for_loop(low, high, b.i64(step), {}, std::move(attributes));
-      b.set_block(op->blocks[0]);
-      c.poll();
-      body(op->blocks[0]->args[0]);
-      b.yield({});
-      b.set_block(outside);
+      emit_loop(c, low, high, {}, std::move(attributes), [&](Value* i, std::span<Value* const>) {
+        body(i);
+        return std::vector<Value*>{};
+      });
     };
     Value* blocks = blocks_of(e, extents[inner], alone);
     Value* size = ceiling(e, extents[inner], blocks);
-    loop(e.i64(0), blocks, 1, true, false, [&](Value* block) {
+    loop(e.i64(0), blocks, true, [&](Value* block) {
       Value* first = e.op(Opcode::mul_, {block, size});
       Value* last = e.op(Opcode::pymin_, {e.op(Opcode::add_, {first, size}), extents[inner]});
-      loop(first, last, 1, false, true, [&](Value* j) {
+      loop(first, last, false, [&](Value* j) {
         at[inner] = j;
         store(e.number(dtype, 0), at);
       });
       accumulate(c, sums, {}, false, [&](Index k, std::span<Value* const>) {
         std::copy(k.begin(), k.end(), at.begin() + static_cast<ptrdiff_t>(result));
-        loop(first, last, 1, false, true, [&](Value* j) {
+        loop(first, last, false, [&](Value* j) {
           at[inner] = j;
-          Value* so_far = b.load(out->base.value, std::span<Value* const>(at).subspan(0, result));
+          Value* so_far = c.builder().load(out->base.value, std::span<Value* const>(at).subspan(0, result));
           store(e.op(add, {so_far, term(c, at)}), at);
         });
         return std::vector<Value*>{};

@@ -97,6 +97,14 @@ void require_elements(Context& c, const Split& s, const char* name) {
   e.check(CheckKind::value_, e.gt(count_of(c, s.reduced), e.i64(0)), text);
 }
 
+/// A result with the reduced dimensions back, as ones.
+TensorRef with_ones(Context& c, const TensorRef& result, const Axes& axes) {
+  std::vector<int> order;
+  int next = 0;
+  for (bool reduced : axes.reduced) order.push_back(reduced ? -1 : next++);
+  return rearranged(c, result, order);
+}
+
 /// `element` for every index of what is kept, with the reduced dimensions back as ones where they are to be kept.
 Traced shaped(Context& c, const TensorRef& source, const Split& s, const Axes& axes, DType dtype,
               const std::function<Value*(Context&, Index)>& element) {
@@ -113,13 +121,7 @@ Traced shaped(Context& c, const TensorRef& source, const Split& s, const Axes& a
   out.at = [element](Context& context, Index index) { return np_scalar(element(context, index)); };
   TensorRef made = std::make_shared<const Tensor>(std::move(out));
   if (s.kept.empty()) made = materialised(c, made);
-  if (axes.keep) {
-    std::vector<int> order;
-    int next = 0;
-    for (bool reduced : axes.reduced) order.push_back(reduced ? -1 : next++);
-    made = rearranged(c, made, order);
-  }
-  return tensor(made);
+  return tensor(axes.keep ? with_ones(c, made, axes) : made);
 }
 
 /// The elements of a view as an expression: nobody else sees its array.
@@ -132,17 +134,13 @@ TensorRef expression_of(const TensorRef& view) {
   return std::make_shared<const Tensor>(std::move(out));
 }
 
-Value* converted(Context& c, const Traced& x, DType to) {
-  return to == DType::bool_ ? truth(c, x) : unsafe_cast(c, x.value, to);
-}
-
 Value* fold_up(Context& c, const TensorRef& t, const Split& s, const Accumulator& a, Index kept) {
   const std::vector<Value*> own(kept.begin(), kept.end());
   Value* const init[] = {a.init};
   return accumulate(c, s.reduced, init, s.along && !c.exact(), [&](Index reduced, std::span<Value* const> carried) {
     Emit e(c);
     const Traced x = t->at(c, merged_index(s, own, reduced));
-    return std::vector<Value*>{e.op(a.code, {carried[0], converted(c, x, a.dtype)})};
+    return std::vector<Value*>{e.op(a.code, {carried[0], cast_element(c, x, a.dtype)})};
   })[0];
 }
 
@@ -167,10 +165,7 @@ Traced simple(Context& c, Reduction kind, const TensorRef& t, const Axes& axes, 
     const std::vector<int> all[] = {labels};
     TensorRef sum = contraction(c, a.dtype, operands, all, extents, static_cast<int>(s.kept.size()));
     if (!axes.keep) return whole(sum);
-    std::vector<int> keep;
-    int next = 0;
-    for (bool reduced : axes.reduced) keep.push_back(reduced ? -1 : next++);
-    return tensor(expression_of(rearranged(c, sum, keep)));
+    return tensor(expression_of(with_ones(c, sum, axes)));
   }
   return shaped(c, t, s, axes, a.dtype,
                 [t, s, a](Context& context, Index kept) { return fold_up(context, t, s, a, kept); });
@@ -212,7 +207,7 @@ Traced variance(Context& c, bool root, const TensorRef& t, const Axes& axes, std
     Value* const init[] = {e.number(type, 0)};
     Value* sum = accumulate(context, s.reduced, init, s.along, [&](Index reduced, std::span<Value* const> carried) {
       const Traced x = t->at(context, merged_index(s, own, reduced));
-      Value* distance = e.op(Opcode::sub_, {converted(context, x, type), center});
+      Value* distance = e.op(Opcode::sub_, {cast_element(context, x, type), center});
       return std::vector<Value*>{e.op(Opcode::add_, {carried[0], e.op(Opcode::mul_, {distance, distance})})};
     })[0];
     Value* n = e.op(Opcode::pymax_, {e.op(Opcode::sub_, {count_of(context, s.reduced), e.i64(less)}), e.i64(0)});
@@ -295,7 +290,7 @@ Traced cumulate(Context& c, BinaryOp op, const TensorRef& given, int axis, std::
     Value* const init[] = {e.number(type, sum ? 0 : 1)};
     accumulate(c, s.reduced, init, false, [&](Index reduced, std::span<Value* const> carried) {
       const std::vector<Value*> at = merged_index(s, own, reduced);
-      Value* x = converted(c, t->at(c, at), type);
+      Value* x = cast_element(c, t->at(c, at), type);
       Value* next = e.op(sum ? Opcode::add_ : Opcode::mul_, {carried[0], x});
       c.builder().store(next, out->base.value, at);
       return std::vector<Value*>{next};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "passes/comparisons.h"
 #include "passes/loops.h"
 #include "passes/subscripts.h"
 
@@ -14,11 +15,6 @@ using ir::Opcode;
 using ir::Value;
 
 namespace {
-
-bool is_comparison(Opcode code) {
-  return code == Opcode::lt_ || code == Opcode::le_ || code == Opcode::gt_ || code == Opcode::ge_ ||
-         code == Opcode::eq_ || code == Opcode::ne_;
-}
 
 void split(const Value& condition, bool holds, Path& path) {
   const Op* op = condition.op;

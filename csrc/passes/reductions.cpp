@@ -10,6 +10,7 @@
 #include "ir/ir.h"
 #include "passes/carried.h"
 #include "passes/chain.h"
+#include "passes/comparisons.h"
 #include "passes/latch.h"
 #include "passes/loops.h"
 #include "passes/state.h"
@@ -34,34 +35,6 @@ struct Order {
   bool strict = true;
 };
 
-std::optional<Opcode> negated(Opcode code) {
-  switch (code) {
-    case Opcode::lt_:
-      return Opcode::ge_;
-    case Opcode::le_:
-      return Opcode::gt_;
-    case Opcode::gt_:
-      return Opcode::le_;
-    case Opcode::ge_:
-      return Opcode::lt_;
-    default:
-      return std::nullopt;
-  }
-}
-
-Opcode mirrored(Opcode code) {
-  switch (code) {
-    case Opcode::lt_:
-      return Opcode::gt_;
-    case Opcode::le_:
-      return Opcode::ge_;
-    case Opcode::gt_:
-      return Opcode::lt_;
-    default:
-      return Opcode::le_;
-  }
-}
-
 /// The comparison of update and old that decides a merge: the condition itself or a factor of a conjunction.
 std::optional<Order> order_of(const Value& condition, const Merge& merge) {
   const Op* c = condition.op;
@@ -71,7 +44,7 @@ std::optional<Order> order_of(const Value& condition, const Merge& merge) {
     return left ? left : order_of(*c->operands[1], merge);
   }
   Opcode code = c->code;
-  if (!negated(code)) return std::nullopt;
+  if (!is_order(code)) return std::nullopt;
   if (c->operands[0] == merge.old && c->operands[1] == merge.update) {
     code = mirrored(code);
   } else if (c->operands[0] != merge.update || c->operands[1] != merge.old) {
@@ -79,7 +52,7 @@ std::optional<Order> order_of(const Value& condition, const Merge& merge) {
   }
   if (!merge.when) {
     if (ir::is_real(merge.update->type.dtype)) return std::nullopt;  // "not less" takes a NaN
-    code = *negated(code);
+    code = inverse(code);
   }
   const bool less = code == Opcode::lt_ || code == Opcode::le_;
   return Order{less ? Combiner::pymin_ : Combiner::pymax_, code == Opcode::lt_ || code == Opcode::gt_};

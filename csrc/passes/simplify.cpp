@@ -6,6 +6,7 @@
 
 #include "ir/eval.h"
 #include "ir/typing.h"
+#include "passes/comparisons.h"
 #include "passes/loops.h"
 
 namespace appy::passes {
@@ -187,25 +188,6 @@ Value* Rules::bits() {
   }
 }
 
-Opcode inverse(Opcode code) {
-  switch (code) {
-    case Opcode::eq_:
-      return Opcode::ne_;
-    case Opcode::ne_:
-      return Opcode::eq_;
-    case Opcode::lt_:
-      return Opcode::ge_;
-    case Opcode::le_:
-      return Opcode::gt_;
-    case Opcode::gt_:
-      return Opcode::le_;
-    default:
-      return Opcode::lt_;
-  }
-}
-
-bool is_comparison(Opcode code) { return code >= Opcode::eq_ && code <= Opcode::ge_; }
-
 /// Zero, above, or NaN.
 bool is_not_negative(const Value& v, int depth) {
   if (const auto known = Rules::number(v)) return *known >= 0;
@@ -308,21 +290,7 @@ Value* Rules::opposite(const Value& v) {
 /// p < q and q > p.
 bool are_mirrored(const Value& a, const Value& c) {
   if (!a.op || !c.op || !is_comparison(a.op->code) || !is_comparison(c.op->code)) return false;
-  const auto turned = [](Opcode code) {
-    switch (code) {
-      case Opcode::lt_:
-        return Opcode::gt_;
-      case Opcode::le_:
-        return Opcode::ge_;
-      case Opcode::gt_:
-        return Opcode::lt_;
-      case Opcode::ge_:
-        return Opcode::le_;
-      default:
-        return code;
-    }
-  };
-  return c.op->code == turned(a.op->code) && a.op->operands[0] == c.op->operands[1] &&
+  return c.op->code == mirrored(a.op->code) && a.op->operands[0] == c.op->operands[1] &&
          a.op->operands[1] == c.op->operands[0];
 }
 

@@ -10,6 +10,7 @@
 
 #include "ir/builder.h"
 #include "ir/ir.h"
+#include "passes/comparisons.h"
 #include "passes/loops.h"
 #include "passes/range.h"
 
@@ -71,8 +72,6 @@ struct Crossing {
   Op* op;
   Affine rest;
 };
-
-bool is_comparison(Opcode code) { return code >= Opcode::eq_ && code <= Opcode::ge_; }
 
 class Splitter {
  public:
@@ -206,21 +205,6 @@ class Splitter {
       return decide(op, first_side);
     }
     return false;
-  }
-
-  static Opcode mirrored(Opcode code) {
-    switch (code) {
-      case Opcode::lt_:
-        return Opcode::gt_;
-      case Opcode::le_:
-        return Opcode::ge_;
-      case Opcode::gt_:
-        return Opcode::lt_;
-      case Opcode::ge_:
-        return Opcode::le_;
-      default:
-        return code;
-    }
   }
 
   bool decide(Op& op, bool value) {

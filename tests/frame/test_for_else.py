@@ -1,5 +1,6 @@
 """`break`, `else`, `return` and `continue` around annotated loops, in all places where a compiler may lay them out."""
 
+import copy
 import itertools
 import textwrap
 import warnings
@@ -120,8 +121,7 @@ def test_the_else_may_hold_what_cannot_be_compiled():
 
 
 def test_a_break_that_ends_an_iteration_of_the_host():
-    @appy.jit(strict=True)
-    def f(n):
+    def plain(n):
         out = []
         for k in range(n):
             # pragma sequential for
@@ -136,20 +136,7 @@ def test_a_break_that_ends_an_iteration_of_the_host():
             out.append(i)
         return out
 
-    def plain(n):
-        out = []
-        for k in range(n):
-            for i in range(n):
-                if i * i > k:
-                    break
-            else:
-                out.append(-k)
-                if k > 6:
-                    break
-                continue
-            out.append(i)
-        return out
-
+    f = appy.jit(strict=True)(copy.copy(plain))
     for n in (0, 1, 2, 5, 12):
         assert f(n) == plain(n)
     assert f.stats()["runs"]
@@ -158,36 +145,16 @@ def test_a_break_that_ends_an_iteration_of_the_host():
 def test_loops_that_follow_a_break():
     """The way out of one region is the way into the next one."""
 
-    @appy.jit(strict=True)
-    def f(n, t):
-        r = s = 0
-        while True:
-            # pragma sequential for
-            for i in range(n):
-                if i == t:
-                    break
-            else:
-                r = -1
-            # pragma sequential for
-            for j in range(n):
-                s += j
-                if s > 1000:
-                    break
-            else:
-                t += 1
-                if t > n:
-                    return r, s, t
-                continue
-            return i, j, r, s
-
     def plain(n, t):
         r = s = 0
         while True:
+            # pragma sequential for
             for i in range(n):
                 if i == t:
                     break
             else:
                 r = -1
+            # pragma sequential for
             for j in range(n):
                 s += j
                 if s > 1000:
@@ -199,6 +166,7 @@ def test_loops_that_follow_a_break():
                 continue
             return i, j, r, s
 
+    f = appy.jit(strict=True)(copy.copy(plain))
     for n, t in [(3, 1), (10, 2), (60, 7), (8, 50)]:
         assert f(n, t) == plain(n, t)
     assert f.stats()["runs"]

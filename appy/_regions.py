@@ -68,16 +68,16 @@ def locate(assembly: Assembly, pragmas: Sequence[PlacedPragma]) -> list[Region]:
                 out.append(kinds[shape])
             if entry is not None:
                 kinds[shape].entries.append(entry)
-    return [*_groups(out), *out]
+    return [*_groups(assembly, out), *out]
 
 
-def _groups(regions: list[Region]) -> list[Region]:
+def _groups(assembly: Assembly, regions: list[Region]) -> list[Region]:
     """Runs of annotated statements that follow each other, array statements among them: compiled together they are
     fused. Where a group cannot be compiled its statements are regions of their own."""
     out: list[Region] = []
     run: list[Region] = []
     for region in [*regions, None]:
-        if run and region is not None and _follows(run[-1], region):
+        if run and region is not None and _follows(assembly, run[-1], region):
             run.append(region)
             continue
         if len(run) > 1 and any(r.pragma.kind != "loop" for r in run):
@@ -91,12 +91,25 @@ def _groups(regions: list[Region]) -> list[Region]:
     return out
 
 
-def _follows(first: Region, second: Region) -> bool:
-    """Each copy of the one statement is followed by a copy of the other."""
-    return len(first.entries) == len(second.entries) and all(
+def _follows(assembly: Assembly, first: Region, second: Region) -> bool:
+    """Each copy of the one statement is followed by a copy of the other, under the same exception handlers."""
+    adjacent = len(first.entries) == len(second.entries) and all(
         a.end is b.begin and a.depth == b.depth and not a.exits and not b.exits
         for a, b in zip(first.entries, second.entries)
     )
+    if not adjacent:
+        return False
+    place = {instr: at for at, instr in enumerate(assembly.instrs)}
+
+    def handlers_of(instr: Instr) -> list[Instr]:
+        ends = len(place)
+        return [
+            h.target
+            for h in assembly.handlers
+            if place[h.start] <= place[instr] < (ends if h.end is None else place[h.end])
+        ]
+
+    return all(handlers_of(a.begin) == handlers_of(b.begin) for a, b in zip(first.entries, second.entries))
 
 
 def _copies(assembly: Assembly, region: Region, depths: dict[Instr, int]) -> Iterator[Entry | None]:

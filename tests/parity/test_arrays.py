@@ -222,6 +222,24 @@ def test_what_overlaps_the_target_is_read_before_it_is_stored_to():
 
 
 @appy.jit(strict=True)
+def half_guarded(a, e):
+    try:
+        # pragma :N=>simd
+        a[:] = 1.0
+    except ValueError:
+        return "caught"
+    # pragma :N=>simd
+    c = e**e
+    return c
+
+
+def test_a_group_does_not_reach_out_of_a_try():
+    with pytest.raises(ValueError, match="negative integer powers"):
+        half_guarded(np.zeros(3), np.array([2, 3, -4]))
+    np.testing.assert_array_equal(half_guarded(np.zeros(3), np.array([2, 3, 4])), [4, 27, 256])
+
+
+@appy.jit(strict=True)
 def multiplied(a, b, x):
     # pragma :M=>parallel
     c = a @ b

@@ -129,11 +129,12 @@ def child_first_largest():
     import appy
 
     sys.path.insert(0, str(ROOT / "tests" / "parity"))
-    import programs
+    import programs  # noqa: F401  (registers)
+    from registry import PROGRAMS
 
-    largest = max(programs.PROGRAMS.values(), key=lambda p: len(p.function.__code__.co_code))
-    saxpy = appy.jit(copy.copy(programs.PROGRAMS["saxpy"].function))
-    saxpy(*programs.PROGRAMS["saxpy"].make("float64", np.random.default_rng(7)))
+    largest = max(PROGRAMS.values(), key=lambda p: len(p.function.__code__.co_code))
+    saxpy = appy.jit(copy.copy(PROGRAMS["saxpy"].function))
+    saxpy(*PROGRAMS["saxpy"].make("float64", np.random.default_rng(7)))
     args = largest.make(largest.dtypes[-1], np.random.default_rng(7))
     return {"name": largest.name, "seconds": first_call(appy.jit(strict=True)(largest.function), args)}
 

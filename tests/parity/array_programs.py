@@ -1,4 +1,4 @@
-"""Programs of array statements: tensor pragmas, slices in parallel loops, explicit vectors. Registered with programs.py.
+"""Programs of array statements: tensor pragmas, slices in parallel loops, explicit vectors. Registered with registry.py.
 
 Where the loop model says the same, the loop spelling stands beside it as `<name>_loops`.
 """
@@ -6,7 +6,7 @@ Where the loop model says the same, the loop spelling stands beside it as `<name
 from __future__ import annotations
 
 import numpy as np
-from programs import FLOATS, INTS, NUMBERS, program, values
+from registry import FLOATS, INTS, NUMBERS, program, values
 
 import appy
 

@@ -1,52 +1,11 @@
-"""Programs in plain Python whose pragmas are comments only. Each is run as written and compiled, and compared.
-
-A program registers itself with the types it is run on, a maker of arguments (a fresh set for each run) and the
-tolerance of its floats. What a program returns, and every array it was given, is compared.
-"""
+"""Loop programs, registered with registry.py."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-
-FLOATS = ("float64", "float32")
-INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-NUMBERS = FLOATS + INTS
-
-
-@dataclass(frozen=True)
-class Program:
-    name: str
-    function: Callable
-    make: Callable  # (dtype, rng) -> args
-    dtypes: tuple[str, ...]
-    ulps: float
-    scale: float
-
-
-PROGRAMS: dict[str, Program] = {}
-
-
-def program(make, dtypes=FLOATS, ulps=8.0, scale=0.0):
-    def register(function):
-        PROGRAMS[function.__name__] = Program(function.__name__, function, make, tuple(dtypes), ulps, scale)
-        return function
-
-    return register
-
-
-def values(rng, dtype, *shape):
-    """Numbers that use the dtype's range without overflowing small sums for floats."""
-    dtype = np.dtype(dtype)
-    if dtype == bool:
-        return rng.integers(0, 2, shape).astype(bool)
-    if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        return rng.integers(max(info.min, -100), min(info.max, 100), shape, dtype=dtype, endpoint=True)
-    return rng.uniform(-1, 1, shape).astype(dtype)
+from registry import FLOATS, INTS, NUMBERS, program, values
 
 
 def vectors(count, n=1003):

@@ -6,12 +6,13 @@ import re
 import warnings
 
 import numpy as np
-import programs
+import programs  # noqa: F401  (registers)
 import pytest
+from registry import PROGRAMS
 
 import appy
 
-CASES = [(p, d) for p in programs.PROGRAMS.values() for d in p.dtypes if p.name != "overlapping_views"]
+CASES = [(p, d) for p in PROGRAMS.values() for d in p.dtypes if p.name != "overlapping_views"]
 
 
 GRAPHS: dict[tuple[str, str], list[str]] = {}
@@ -23,7 +24,7 @@ def graph(capfd):
 
     def last(name: str, dtype: str) -> list[str]:
         if (name, dtype) not in GRAPHS:
-            program = programs.PROGRAMS[name]
+            program = PROGRAMS[name]
             capfd.readouterr()
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")

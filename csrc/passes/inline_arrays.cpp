@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "passes/copier.h"
 #include "passes/loops.h"
 #include "passes/subscripts.h"
 
@@ -191,22 +191,14 @@ class Inliner {
     Builder b(graph_);
     b.set_loc(load.loc);
     b.set_before(&load);
-    std::unordered_map<const Value*, Value*> to;
-    for (size_t d = 0; d < p.loop_of.size(); ++d) to[induction(*p.loops[p.loop_of[d]])] = subscript(b, load, d);
-    const auto mapped = [&](Value* v) {
-      const auto found = to.find(v);
-      return found == to.end() ? v : found->second;
-    };
+    Copier copier(graph_);
+    for (size_t d = 0; d < p.loop_of.size(); ++d) copier.map(induction(*p.loops[p.loop_of[d]]), subscript(b, load, d));
     for (const Op* op : p.expression) {
-      Op* copy = graph_.new_op(op->code, load.loc);
-      for (Value* operand : op->operands) copy->operands.push_back(mapped(operand));
-      copy->imm = op->imm;
-      copy->dim = op->dim;
-      if (op->access) copy->access = std::make_unique<ir::Access>(*op->access);
-      to[op->result()] = ir::add_result(*copy, op->result()->type);
+      Op* copy = copier.copy(*op);
+      copy->result()->name.clear();  // there may be many of them
       load.parent->insert_before(&load, copy);
     }
-    ir::replace_uses(graph_, load.result(), mapped(p.store->operands[0]));
+    ir::replace_uses(graph_, load.result(), copier.of(p.store->operands[0]));
     load.parent->remove(&load);
   }
 

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "ir/builder.h"
 #include "ir/ir.h"
 #include "passes/comparisons.h"
+#include "passes/copier.h"
 #include "passes/loops.h"
 #include "passes/range.h"
 
@@ -26,46 +26,6 @@ namespace {
 
 constexpr int64_t kPeel = 8;  // at most so many iterations make a loop that needs no permission
 constexpr int kMostSplits = 3;
-
-/// Copies an op with its blocks inside its graph.
-class Copier {
- public:
-  explicit Copier(ir::Graph& graph) : graph_(graph) {}
-
-  Op* copy(const Op& from) {
-    Op* made = graph_.new_op(from.code, from.loc);
-    for (Value* v : from.operands) made->operands.push_back(of(v));
-    made->imm = from.imm;
-    made->dim = from.dim;
-    if (from.code == Opcode::alloc_) graph_.number(*made);
-    made->combiner = from.combiner;
-    if (from.access) made->access = std::make_unique<ir::Access>(*from.access);
-    if (from.check) made->check = std::make_unique<ir::Check>(*from.check);
-    if (from.loop) made->loop = std::make_unique<ir::Loop>(*from.loop);
-    for (const Block* block : from.blocks) {
-      Block* inner = graph_.new_block(made);
-      made->blocks.push_back(inner);
-      for (const Value* arg : block->args) map_[arg] = ir::add_arg(*inner, arg->type, arg->name);
-      for (const Op* op = block->first; op; op = op->next) inner->append(copy(*op));
-    }
-    for (const Value* result : from.results) {
-      Value* v = ir::add_result(*made, result->type);
-      v->name = result->name;
-      v->range = result->range;
-      map_[result] = v;
-    }
-    return made;
-  }
-
-  Value* of(Value* v) const {
-    const auto found = map_.find(v);
-    return found == map_.end() ? v : found->second;
-  }
-
- private:
-  ir::Graph& graph_;
-  std::unordered_map<const Value*, Value*> map_;
-};
 
 /// A place in a loop's range from which on something computed from `iv + rest` changes: iv = -rest.
 struct Crossing {

@@ -12,6 +12,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from compare import assert_same
+from copies import relaid
 from random_arrays import Program, program
 
 import appy
@@ -41,14 +42,6 @@ def run(function, p: Program) -> tuple[type, str, dict]:
     # Which of several indices out of range NumPy names depends on how it walks them.
     text = re.sub(r"index -?\d+", "index", str(error)) if kind is IndexError else str(error)
     return kind, text, state
-
-
-def relaid(a: np.ndarray, bases: dict[int, np.ndarray]) -> np.ndarray:
-    """A copy with the same strides; what shared memory shares it again."""
-    base = a if a.base is None else a.base
-    copied = bases.setdefault(id(base), base.copy(order="K"))
-    offset = a.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    return np.ndarray(a.shape, a.dtype, copied, offset, a.strides)
 
 
 def check(p: Program) -> dict[str, int]:

@@ -10,6 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from compare import assert_same
+from copies import relaid
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from random_loops import Program, program
@@ -25,7 +26,7 @@ def run(function, p: Program) -> tuple[type, str, dict]:
     arguments = copy.deepcopy(p.arguments)
     for name, value in p.arguments.items():
         if isinstance(value, np.ndarray):
-            arguments[name] = relaid(value)
+            arguments[name] = relaid(value, {})
     error = None
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -37,15 +38,6 @@ def run(function, p: Program) -> tuple[type, str, dict]:
     if isinstance(error, appy.CompileError):
         raise error
     return type(error), str(error), state
-
-
-def relaid(a: np.ndarray) -> np.ndarray:
-    """A copy with the same strides."""
-    if a.base is None:
-        return a.copy(order="K")
-    base = a.base.copy()
-    offset = a.__array_interface__["data"][0] - a.base.__array_interface__["data"][0]
-    return np.ndarray(a.shape, a.dtype, base, offset, a.strides)
 
 
 def check(p: Program) -> dict[str, int]:

@@ -1,15 +1,15 @@
-"""Side-by-side timings: appy against C, Numba and NumPy, each in a process of its own.
+"""Side-by-side timings: appy against others (sides.py), each in a process of its own.
 
 usage: python benchmarks/run.py --suite loops [--only saxpy,dot] [--rounds 15] [--json FILE] [--plot FILE]
 
 A suite is a module of kernels/: `loops`, or `arrays` (array statements; its cases have no C version, C measures the
-bandwidth only).
+bandwidth only). Its SIDES are those compared, as far as they are installed.
 
 A case is first checked: every side's result and written arrays must agree. Then, round by round, each side times the
 same number of calls in turn while the others are stopped (SIGSTOP), so that nobody's spinning threads disturb the next.
-The table gives the median time, and the median of the round-by-round ratios to appy with a 95 % bootstrap interval; a
-ratio above 1 says that appy is faster. Where two sides both reach 95 % of the bandwidth that STREAM's triad reaches in
-the same run on arrays of the same size, it is a tie.
+The table gives the median time in milliseconds, and the median of the round-by-round ratios to appy with a 95 %
+bootstrap interval; above 1 appy is faster: `+` ahead, `-` behind, `~` the interval holds 1. Where two sides both reach
+95 % of the bandwidth that STREAM's triad reaches in the same run it is a tie, `=`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import importlib.metadata
+import importlib.util
 import json
 import os
 import pickle
@@ -28,10 +30,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import sides
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "kernels"))
-SIDES = ("appy", "c", "numba", "numpy")
+MARKS = {"ahead": "+", "behind": "-", "even": "~", "tie": "="}
 
 
 class Worker:
@@ -77,7 +80,7 @@ def interval(ratios, rng):
 
 def measure(workers, name, rounds, rng):
     prepared = {side: w.ask("prepare", name) for side, w in workers.items()}
-    present = [side for side in SIDES if prepared.get(side) is not None]
+    present = [side for side in workers if prepared[side] is not None]
     for side in present:
         if side != "appy":
             agree(name, prepared[side], prepared["appy"])
@@ -99,8 +102,7 @@ def verdict(row, side, name, bandwidth, suite):
     if side not in row["ratio"]:
         return "-"
     if name in suite.TRAFFIC:
-        moved = suite.TRAFFIC[name] * suite.N
-        if all(moved / row["seconds"][s] >= 0.95 * bandwidth for s in ("appy", side)):
+        if all(suite.TRAFFIC[name] / row["seconds"][s] >= 0.95 * bandwidth for s in ("appy", side)):
             return "tie"
     _, low, high = row["ratio"][side]
     return "ahead" if low > 1 else "behind" if high < 1 else "even"
@@ -111,30 +113,30 @@ def machine():
         model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown")
     gcc = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
     versions = {"python": platform.python_version(), "numpy": np.__version__, "gcc": gcc}
-    try:
-        import numba
-
-        versions["numba"] = numba.__version__
-    except ImportError:
-        pass
+    for package in ("numba", "pythran", "numexpr"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
     return {"cpu": model, "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(), **versions}
 
 
-def print_row(name, row, verdicts):
-    cells = [f"{name:16}"]
-    for side in SIDES:
-        t = row["seconds"].get(side)
-        cells.append(f"{t * 1e3:9.3f}" if t else f"{'-':>9}")
-    for side in SIDES[1:]:
+def print_row(name, row, others):
+    cells = [f"{name:16}{row['seconds']['appy'] * 1e3:9.3f}"]
+    for side in others:
         if side in row["ratio"]:
             m, low, high = row["ratio"][side]
-            cells.append(f"{m:6.2f} [{low:5.2f},{high:6.2f}] {verdicts[side]:6}")
+            mark = MARKS[row["verdict"][side]]
+            cells.append(f"{row['seconds'][side] * 1e3:9.3f} {m:6.2f} [{low:6.2f},{high:7.2f}] {mark}")
         else:
-            cells.append(f"{'-':>29}")
+            cells.append(f"{'-':>35}")
     print(" ".join(cells), flush=True)
 
 
-def plot(rows, path):
+def installed(side):
+    package = sides.NEEDS.get(side, side)
+    return side in ("appy", "c") or importlib.util.find_spec(package) is not None
+
+
+def plot(rows, others, path):
     import matplotlib
 
     matplotlib.use("Agg")
@@ -142,12 +144,13 @@ def plot(rows, path):
 
     names = list(rows)
     figure, axes = plt.subplots(figsize=(11, 5))
-    for k, side in enumerate(SIDES[1:]):
-        at = [i + 0.27 * (k - 1) for i, n in enumerate(names) if side in rows[n]["ratio"]]
+    width = 0.8 / len(others)
+    for k, side in enumerate(others):
+        at = [i + width * (k - (len(others) - 1) / 2) for i, n in enumerate(names) if side in rows[n]["ratio"]]
         triples = [rows[n]["ratio"][side] for n in names if side in rows[n]["ratio"]]
         heights = [t[0] for t in triples]
         errors = [[t[0] - t[1] for t in triples], [t[2] - t[0] for t in triples]]
-        axes.bar(at, heights, 0.25, yerr=errors, label=f"against {side}", capsize=1.5)
+        axes.bar(at, heights, 0.9 * width, yerr=errors, label=f"against {side}", capsize=1.5)
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set_yscale("log")
     axes.set_xticks(range(len(names)), names, rotation=60, ha="right")
@@ -165,7 +168,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--suite", choices=["loops", "arrays"], required=True)
     parser.add_argument("--only", default="")
-    parser.add_argument("--sides", default=",".join(SIDES))
+    parser.add_argument("--sides", help="those of the suite, if not given")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
@@ -173,25 +176,32 @@ def main():
 
     suite = importlib.import_module(options.suite)
     wanted = options.only.split(",") if options.only else list(suite.CASES)
+    asked = options.sides.split(",") if options.sides else [side for side in suite.SIDES if installed(side)]
+    others = [side for side in asked if side != "appy" and (side != "c" or options.suite == "loops")]
     rng = np.random.default_rng(0)
     rows = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        workers = {side: Worker(side, Path(folder), options.suite) for side in options.sides.split(",")}
+        workers = {
+            side: Worker(side, Path(folder), options.suite) for side in ("appy", *(s for s in asked if s != "appy"))
+        }
         for worker in workers.values():
             stack.callback(worker.close)
         bandwidth = float("inf")
         if "c" in workers:
             workers["c"].ask("prepare", "triad")
             bandwidth = 24 * suite.N / min(workers["c"].ask("time", 20) for _ in range(5))
-            print(f"triad on arrays of {suite.N} doubles: {bandwidth / 1e9:.1f} GB/s")
-        print(f"{'milliseconds':16} " + " ".join(f"{s:>9}" for s in SIDES) + "  ratio to appy [95 % interval]")
+            print(f"triad on arrays of {suite.N} doubles: {bandwidth / 1e9:.1f} GB/s", flush=True)
+        print(f"{'milliseconds':16}{'appy':>9} " + " ".join(f"{side:>35}" for side in others))
         for name in wanted:
             row = measure(workers, name, options.rounds, rng)
-            row["verdict"] = {s: verdict(row, s, name, bandwidth, suite) for s in SIDES[1:]}
+            row["verdict"] = {s: verdict(row, s, name, bandwidth, suite) for s in others}
             rows[name] = row
-            print_row(name, row, row["verdict"])
+            print_row(name, row, others)
+            if name in suite.TRAFFIC:
+                row["of_bandwidth"] = suite.TRAFFIC[name] / row["seconds"]["appy"] / bandwidth
+                print(f"{'':16}{row['of_bandwidth']:9.2f} of the triad's bandwidth", flush=True)
     summary = {}
-    for side in SIDES[1:]:
+    for side in others:
         ratios = [r["ratio"][side][0] for r in rows.values() if side in r["ratio"]]
         counts = [r["verdict"][side] for r in rows.values()]
         summary[side] = {"geomean": geomean(ratios), "ahead_or_tie": sum(v in ("ahead", "tie") for v in counts)}
@@ -204,7 +214,7 @@ def main():
         report = {"machine": machine(), "bandwidth": bandwidth, "rows": rows, "summary": summary}
         options.json.write_text(json.dumps(report, indent=1))
     if options.plot:
-        plot(rows, options.plot)
+        plot(rows, others, options.plot)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
 """The array statements of the suite in NumPy with tensor pragmas, and the data each runs on.
 
 `CASES[name]` makes a fresh tuple of arguments. Uncompiled the functions are NumPy's side. The Numba versions
-(arrays_numba.py) are the loops that one writes there. Shapes are those of NPBench's preset M where it has the kernel.
+(arrays_numba.py) are the loops that one writes there. Shapes are those of NPBench's preset M where it has the kernel,
+and syrk's of its preset L: M takes half a millisecond.
 """
 
 import numpy as np
 
-N = 1 << 20
-TRAFFIC = {"chain": 32, "vector_add": 24}
+SIDES = ("appy", "c", "numpy", "numba", "numba_arrays", "pythran", "numexpr")
+N = 1 << 23  # of element-wise cases: their arrays come from memory
+
+# Bytes that must move at least, for the cases whose time is memory traffic.
+TRAFFIC = {"vector_add": 24 * N, "chain": 32 * N, "gesummv": 16 * 4000 * 4000}
 
 
 def vector_add(a, b, c):
@@ -41,14 +45,22 @@ def gemver(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
     w += alpha * a @ x
 
 
-def heat_3d(a, b):
-    # pragma 1:M-1=>parallel 1:N-1=>parallel 1:K-1=>simd
-    b[1:-1, 1:-1, 1:-1] = (
-        0.125 * (a[2:, 1:-1, 1:-1] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[:-2, 1:-1, 1:-1])
-        + 0.125 * (a[1:-1, 2:, 1:-1] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[1:-1, :-2, 1:-1])
-        + 0.125 * (a[1:-1, 1:-1, 2:] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[1:-1, 1:-1, :-2])
-        + a[1:-1, 1:-1, 1:-1]
-    )
+def heat_3d(steps, a, b):
+    for _ in range(1, steps):
+        # pragma 1:M-1=>parallel 1:N-1=>parallel 1:K-1=>simd
+        b[1:-1, 1:-1, 1:-1] = (
+            0.125 * (a[2:, 1:-1, 1:-1] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[:-2, 1:-1, 1:-1])
+            + 0.125 * (a[1:-1, 2:, 1:-1] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[1:-1, :-2, 1:-1])
+            + 0.125 * (a[1:-1, 1:-1, 2:] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[1:-1, 1:-1, :-2])
+            + a[1:-1, 1:-1, 1:-1]
+        )
+        # pragma 1:M-1=>parallel 1:N-1=>parallel 1:K-1=>simd
+        a[1:-1, 1:-1, 1:-1] = (
+            0.125 * (b[2:, 1:-1, 1:-1] - 2.0 * b[1:-1, 1:-1, 1:-1] + b[:-2, 1:-1, 1:-1])
+            + 0.125 * (b[1:-1, 2:, 1:-1] - 2.0 * b[1:-1, 1:-1, 1:-1] + b[1:-1, :-2, 1:-1])
+            + 0.125 * (b[1:-1, 1:-1, 2:] - 2.0 * b[1:-1, 1:-1, 1:-1] + b[1:-1, 1:-1, :-2])
+            + b[1:-1, 1:-1, 1:-1]
+        )
 
 
 def hdiff(in_field, out_field, coeff):
@@ -105,29 +117,26 @@ def exponential(x, y):
     y[:] = np.exp(x)
 
 
-def uniform(*shapes):
-    rng = np.random.default_rng(1)
-    return lambda: tuple(rng.random(shape) for shape in shapes)
+def uniform(*shapes, scale=1.0):
+    def make():
+        rng = np.random.default_rng(1)
+        return tuple(rng.random(shape) * scale for shape in shapes)
 
-
-def stable(*shapes):
-    """Arguments that stay as they are however often the kernel runs."""
-    rng = np.random.default_rng(1)
-    return lambda: tuple(rng.random(shape) * 1e-6 for shape in shapes)
+    return make
 
 
 CASES = {
     "vector_add": uniform((N,), (N,), (N,)),
     "chain": uniform((N,), (N,), (N,), (N,)),
     "exponential": uniform((N,), (N,)),
-    "softmax": uniform((2048, 1024), (2048, 1024)),
+    "softmax": uniform((32 * 8 * 256, 256), (32 * 8 * 256, 256)),
     "layer_norm": uniform((2048, 1024), (1024,), (1024,), (2048, 1024)),
     "normalised": lambda: (uniform((1024, 1024))()[0] + 0.5, np.zeros((1024, 1024))),
     "column_sums": uniform((2048, 1024), (1024,)),
-    "gesummv": lambda: (1.5, 1.2, *uniform((2000, 2000), (2000, 2000), (2000,), (2000,))()),
-    "gemver": lambda: (1e-3, 1e-3, *stable((1500, 1500), *((1500,),) * 8)()),
-    "heat_3d": uniform((100, 100, 100), (100, 100, 100)),
-    "hdiff": uniform((132, 132, 64), (128, 128, 64), (128, 128, 64)),
-    "syrk": lambda: (1.5, 0.5, *uniform((300, 300), (300, 250))()),
+    "gesummv": lambda: (1.5, 1.2, *uniform((4000, 4000), (4000, 4000), (4000,), (4000,))()),
+    "gemver": lambda: (1e-3, 1e-3, *uniform((3000, 3000), *((3000,),) * 8, scale=1e-6)()),
+    "heat_3d": lambda: (50, *uniform((40, 40, 40), (40, 40, 40))()),
+    "hdiff": uniform((132, 132, 160), (128, 128, 160), (128, 128, 160)),
+    "syrk": lambda: (1.5, 0.5, *uniform((500, 500), (500, 600))()),
 }
 NUMPY = {name: globals()[name] for name in CASES}

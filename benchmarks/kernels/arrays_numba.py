@@ -100,7 +100,7 @@ def gemver(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
 
 
 @jit
-def heat_3d(a, b):
+def heat_step(a, b):
     for i in prange(1, a.shape[0] - 1):
         for j in range(1, a.shape[1] - 1):
             for k in range(1, a.shape[2] - 1):
@@ -110,6 +110,13 @@ def heat_3d(a, b):
                     + 0.125 * (a[i, j, k + 1] - 2.0 * a[i, j, k] + a[i, j, k - 1])
                     + a[i, j, k]
                 )
+
+
+@njit
+def heat_3d(steps, a, b):
+    for _ in range(1, steps):
+        heat_step(a, b)
+        heat_step(b, a)
 
 
 @jit

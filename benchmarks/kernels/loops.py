@@ -10,11 +10,13 @@ import numpy as np
 
 N = 1 << 20
 
-# Bytes an element that must move at least, for the cases whose time is memory traffic.
-TRAFFIC = {
+SIDES = ("appy", "c", "numba", "numpy")
+
+# Bytes that must move at least, for the cases whose time is memory traffic.
+TRAFFIC = {name: bytes_an_element * N for name, bytes_an_element in {
     "saxpy": 24, "dot": 16, "total": 8, "product": 8, "largest": 8, "argmin": 8, "prefix_sum": 16,
     "jacobi_1d": 16, "jacobi_2d": 16, "periodic": 16, "guarded": 16,
-}  # fmt: skip
+}.items()}  # fmt: skip
 
 
 def saxpy(a, x, y):

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "passes/comparisons.h"
 
 namespace appy::passes {
 
@@ -42,8 +43,29 @@ Combiner combiner_of(Opcode code) {
   }
 }
 
-bool is_order(Opcode code) {
-  return code == Opcode::lt_ || code == Opcode::le_ || code == Opcode::gt_ || code == Opcode::ge_;
+bool is_extremum_with_nan(Opcode code) { return code == Opcode::minimum_ || code == Opcode::maximum_; }
+
+/// minimum and maximum replace the old value where the update is beyond it or the first NaN, which is where it is not
+/// `le` (for maximum) than a number: not (update <= old) and not isnan(old).
+Opcode stays(Opcode extremum) { return extremum == Opcode::maximum_ ? Opcode::le_ : Opcode::ge_; }
+
+/// `v` where v is not(v), null for others.
+const Value* negated(const Value* v) {
+  return v->op && v->op->code == Opcode::not_ ? v->op->operands[0] : nullptr;
+}
+
+/// Is the condition the one under which minimum(old, update), or maximum, is the update?
+bool replaces(const Op& extremum, const Value& old, const Value& update, const Value& condition) {
+  const Op* c = condition.op;
+  if (!c || c->code != Opcode::and_) return false;
+  const Value *left = negated(c->operands[0]), *right = negated(c->operands[1]);
+  if (!left || !right || !left->op || !right->op) return false;
+  if (left->op->code == Opcode::isnan_) std::swap(left, right);
+  const Op *order = left->op, *nan = right->op;
+  if (nan->code != Opcode::isnan_ || nan->operands[0] != &old) return false;
+  const Opcode code = stays(extremum.code);
+  return (order->code == code && order->operands[0] == &update && order->operands[1] == &old) ||
+         (order->code == mirrored(code) && order->operands[0] == &old && order->operands[1] == &update);
 }
 
 /// The loop whose next iteration, or exit, the terminator leads to.
@@ -110,6 +132,7 @@ void Chain::follow(const Use& use) {
     case Opcode::le_:
     case Opcode::gt_:
     case Opcode::ge_:
+    case Opcode::isnan_:
       if (std::find(compares_.begin(), compares_.end(), &op) == compares_.end()) compares_.push_back(&op);
       return;
     case Opcode::select_:
@@ -183,7 +206,12 @@ void Chain::close() {
     if (has(*op->operands[1 - operand])) valid_ = false;
   }
   for (const Op* op : compares_) {
-    if (has(*op->operands[0]) && has(*op->operands[1])) valid_ = false;
+    if (op->code == Opcode::isnan_) {
+      // Only where NaN is an extremum can partial results tell what this says of the whole.
+      valid_ &= combiner_ == Combiner::minimum_ || combiner_ == Combiner::maximum_;
+    } else if (has(*op->operands[0]) && has(*op->operands[1])) {
+      valid_ = false;
+    }
   }
   for (Value* v : members_) {
     if (!v->op) {
@@ -267,6 +295,15 @@ class Shadow {
         const Opcode order = min ? (second ? Opcode::le_ : Opcode::lt_) : (second ? Opcode::ge_ : Opcode::gt_);
         Value* no = of(old);
         return made_[v] = b.select(b.op(order, {update, old}), key_, no);
+      }
+      case Opcode::minimum_:
+      case Opcode::maximum_: {
+        const bool second = chain_.has(*op.operands[1]);
+        Value *old = op.operands[second], *update = op.operands[!second];
+        Value* no = of(old);
+        Value* within = b.op(stays(op.code), {update, old});
+        Value* number = b.op(Opcode::not_, {b.op(Opcode::isnan_, {old})});
+        return made_[v] = b.select(b.op(Opcode::and_, {b.op(Opcode::not_, {within}), number}), key_, no);
       }
       case Opcode::if_: {
         Value* result = made_[v] = ir::add_result(op, key_->type);
@@ -379,6 +416,11 @@ class Matcher {
       if (!leader_.has(*l->op->operands[0])) return false;
       const Value *old = l->op->operands[0], *update = l->op->operands[1];
       return paired_compare(*l->op, *update, *old, *right.condition) && same(update, right.yes) && same(old, right.no);
+    }
+    if (is_extremum_with_nan(l->op->code)) {
+      const bool second = leader_.has(*l->op->operands[1]);
+      const Value *old = l->op->operands[second], *update = l->op->operands[!second];
+      return replaces(*l->op, *old, *update, *right.condition) && same(update, right.yes) && same(old, right.no);
     }
     const Sides left = sides(*l);
     if (!left.condition) return false;

@@ -32,7 +32,7 @@ class Chain {
   bool has(const ir::Value& v) const { return v.id < member_.size() && member_[v.id]; }
   /// The operation of the updates; recur where there is none.
   ir::Combiner combiner() const { return combiner_; }
-  /// Comparisons of a chain value with a value from outside.
+  /// Comparisons of a chain value with a value from outside, and tests whether it is NaN.
   const std::vector<ir::Op*>& compares() const { return compares_; }
   const std::vector<Merge>& merges() const { return merges_; }
   ir::Value* arg() const { return arg_; }

@@ -244,7 +244,10 @@ class Classifier {
     for (const Merge& merge : chain.merges()) {
       if (!merge.condition || !merge.old || !agree(order_of(*merge.condition, merge))) return std::nullopt;
     }
-    if (chain.combiner() == Combiner::pymin_ || chain.combiner() == Combiner::pymax_) {
+    if (chain.combiner() == Combiner::minimum_ || chain.combiner() == Combiner::maximum_) {
+      if (!chain.merges().empty()) return std::nullopt;
+      order = Order{chain.combiner(), true};
+    } else if (chain.combiner() == Combiner::pymin_ || chain.combiner() == Combiner::pymax_) {
       // The shadow of pymin(new, old) is non-strict, and only integers get here with the old value second.
       if (!agree(Order{chain.combiner(), true})) return std::nullopt;
     } else if (chain.combiner() != Combiner::recur_) {

@@ -217,7 +217,7 @@ Traced variance(Context& c, bool root, const TensorRef& t, const Axes& axes, std
   return shaped(c, t, s, axes, type, element);
 }
 
-/// The first position of the extremum; of a NaN, where there is one.
+/// The first position of the extremum; of a NaN, where there is one. Bools are compared as integers.
 Traced position(Context& c, bool max, const TensorRef& t, const Axes& axes) {
   const Split s = split(t, axes);
   Emit check(c);
@@ -226,26 +226,28 @@ Traced position(Context& c, bool max, const TensorRef& t, const Axes& axes) {
   const auto element = [t, s, max](Context& context, Index kept) {
     Emit e(context);
     const std::vector<Value*> own(kept.begin(), kept.end());
-    const std::vector<Value*> zeros(s.reduced.size(), e.i64(0));
-    Value* const init[] = {t->at(context, merged_index(s, own, zeros)).value, e.i64(0)};
-    return accumulate(context, s.reduced, init, false, [&](Index reduced, std::span<Value* const> carried) {
+    const auto at = [&](Index reduced) {
       Value* x = t->at(context, merged_index(s, own, reduced)).value;
+      return x->type.dtype == DType::bool_ ? e.cast(x, DType::u8_) : x;
+    };
+    const std::vector<Value*> zeros(s.reduced.size(), e.i64(0));
+    Value* const init[] = {at(zeros), e.i64(0)};
+    return accumulate(context, s.reduced, init, s.along, [&](Index reduced, std::span<Value* const> carried) {
+      Value *x = at(reduced), *best = carried[0];
       Value* flat = e.i64(0);
       for (size_t d = 0; d < reduced.size(); d++) {
         Value* scaled = known_integer(flat) == 0 ? flat : e.op(Opcode::mul_, {flat, s.reduced[d]});
         flat = known_integer(scaled) == 0 ? reduced[d] : e.op(Opcode::add_, {scaled, reduced[d]});
       }
-      Value* better = nullptr;
-      if (x->type.dtype == DType::bool_) {
-        better = max ? e.both(x, e.negate(carried[0])) : e.both(e.negate(x), carried[0]);
-      } else {
-        better = max ? e.gt(x, carried[0]) : e.lt(x, carried[0]);
+      if (!ir::is_real(x->type.dtype)) {
+        Value* better = max ? e.gt(x, best) : e.lt(x, best);
+        return std::vector<Value*>{e.select(better, x, best), e.select(better, flat, carried[1])};
       }
-      if (ir::is_real(x->type.dtype)) {
-        Value* first_nan = e.both(e.op(Opcode::isnan_, {x}), e.negate(e.op(Opcode::isnan_, {carried[0]})));
-        better = e.either(better, first_nan);
-      }
-      return std::vector<Value*>{e.select(better, x, carried[0]), e.select(better, flat, carried[1])};
+      // The form that `reductions` knows: a NaN is beyond all numbers, and what comes after it is not.
+      Value* within = e.op(max ? Opcode::le_ : Opcode::ge_, {x, best});
+      Value* better = e.both(e.negate(within), e.negate(e.op(Opcode::isnan_, {best})));
+      Value* next = e.op(max ? Opcode::maximum_ : Opcode::minimum_, {best, x});
+      return std::vector<Value*>{next, e.select(better, flat, carried[1])};
     })[1];
   };
   return shaped(c, t, s, axes, DType::i64_, element);

@@ -33,7 +33,8 @@ STATEMENTS = {
     "where": "y[:] = np.where(x > z, x, z)",
     "maximum": "y[:] = np.maximum(x, z)",
     "compare": "b[:] = x < z",
-    "mask": "y[b] = 0.0",
+    "mask_none": "y[b] = 0.0",
+    "mask_half": "y[c] = 0.0",
     "gather": "y[:] = x[i]",
     "cast": "f[:] = x",
     "int_add": "j[:] = i + i",
@@ -60,12 +61,13 @@ STATEMENTS = {
     "matrix_vector": "u[:] = n @ v",
     "vector_matrix": "v[:] = u @ n",
 }
-NAMES = "x y z h f b i j s m n u v".split()
+NAMES = "x y z h f b c i j s m n u v".split()
 SIZES = (1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000)
 
 
 def arguments(size):
-    """x, y, z: `size` elements; h half of them; f float32; b bool; i, j int64; s one; m, n square matrices of about
+    """x, y, z: `size` elements; h half of them; f float32; b, c bool, all
+    and half of them false; i, j int64; s one; m, n square matrices of about
     `size` elements, u, v their rows.
     """
     rng = np.random.default_rng(3)
@@ -76,7 +78,7 @@ def arguments(size):
     m, n = rng.random((2, side, side))
     return {
         "x": x, "y": y, "z": z, "h": np.empty(len(x) // 2), "f": np.empty(len(x), np.float32), "b": x > 3,
-        "i": rng.integers(0, len(x), len(x)), "j": np.zeros(len(x), np.int64), "s": np.zeros(1), "m": m, "n": n,
+        "c": rng.random(len(x)) > 0.5,         "i": rng.integers(0, len(x), len(x)), "j": np.zeros(len(x), np.int64), "s": np.zeros(1), "m": m, "n": n,
         "u": rng.random(side), "v": rng.random(side),
     }  # fmt: skip
 

@@ -204,7 +204,7 @@ void Divergence::survey() {
     if (any && divides && ir::is_int(op.result()->type.dtype)) widest = 8;
     ops += any && op.code != Opcode::if_ && !ir::is_terminator(op.code);
   });
-  if (widest == 0) widest = 8;
+  if (widest == 0) widest = 1;
 }
 
 }  // namespace appy::cpu

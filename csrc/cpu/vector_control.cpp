@@ -113,6 +113,9 @@ bool VectorLoop::worth_a_branch(const ir::Block& arm) const {
         must = true;
         break;
       case Opcode::store_:
+        // Processors take a hundred cycles for a store of no lanes to some pages.
+        must = true;
+        break;
       case Opcode::load_: {
         bool contiguous = false;
         for (size_t i = op.first_term(); i < op.operands.size(); ++i) {

@@ -202,6 +202,45 @@ x86::Reg VectorLoop::int_divide(Opcode code, DType t, x86::Reg a, x86::Reg b) {
   return blend(t, nothing, zero, r);
 }
 
+x86::Reg VectorLoop::wide_divide(Opcode code, x86::Reg a, x86::Reg b, int64_t known) {
+  // The quotient in double is off by less than 2^13, or by one where the divisor exceeds 2^50. So what it leaves of the
+  // dividend fits 64 bits, and the quotient of that, rounded to nearest, is off by one at most, and then too large.
+  // A quotient past 64 bits is 2^63, whose bits the conversion gives; the sums wrap as they should.
+  const DType t = DType::i64_, real = DType::f64_;
+  const auto inverse = known ? std::bit_cast<uint64_t>(1 / static_cast<double>(known)) : 0;
+  const auto quotient = [&](x86::Reg of) {
+    x86::Reg x = cast1(real, t, of);
+    if (known) {
+      x = real_op(Opcode::mul_, real, x, sized(broadcast_bits(8, inverse), bytes(t)), {});
+    } else {
+      x = real_op(Opcode::div_, real, x, cast1(real, t, b), {});
+    }
+    x86::Vec q = vec(bytes(t));
+    cc_.vcvtpd2qq(q, as_vec(x));
+    return q;
+  };
+  const auto left = [&](x86::Reg of, x86::Reg q) {
+    return int_op(Opcode::sub_, t, of, int_op(Opcode::mul_, t, q, b, {}), {});
+  };
+  x86::Reg q = quotient(a);
+  x86::Reg r = left(a, q);
+  x86::Reg more = quotient(r);
+  r = left(r, more);
+  x86::Vec zero = sized(broadcast_bits(8, 0), bytes(t));
+  // Python rounds down: what is left has the divisor's sign.
+  x86::Reg opposite = negative(t, as_vec(int_op(Opcode::xor_, t, r, b, {})));
+  x86::Reg adjust = mask_and(opposite, compare_int(Opcode::ne_, t, as_vec(r), zero));
+  x86::Reg result;
+  if (code == Opcode::floordiv_) {
+    q = int_op(Opcode::add_, t, q, more, {});
+    x86::Vec one = sized(broadcast_bits(8, 1), bytes(t));
+    result = blend(t, adjust, int_op(Opcode::sub_, t, q, one, {}), q);
+  } else {
+    result = blend(t, adjust, int_op(Opcode::add_, t, r, b, {}), r);
+  }
+  return known ? result : blend(t, compare_int(Opcode::eq_, t, as_vec(b), zero), zero, result);
+}
+
 x86::Reg VectorLoop::convert_result(DType t, x86::Reg q) { return cast1(t, DType::i64_, f64_to_i64(as_vec(q))); }
 
 x86::Reg VectorLoop::negative(DType t, x86::Vec a) {

@@ -53,8 +53,8 @@ void VectorLoop::choose_shape() {
     // Long chains of dependent operations (expanded elementary functions) fill the processor's window: interleave two.
     // Short sums are bound by the sum's latency: four. Without a sum iterations overlap by themselves.
     main_unroll_ = d_.ops <= 8 && !loop_.results.empty() ? 4 : 2;
-  } else if (!masked_only_ && !d_.has_varying_if && d_.ops <= 8) {
-    main_unroll_ = 4;
+  } else if (!masked_only_ && !d_.has_divergent_loop() && d_.ops <= 8) {
+    main_unroll_ = 4;  // with a condition: one branch around the arm that no lane takes
   }
   if (interleave && !masked_only_) main_unroll_ = 2;
   bool calls = false;

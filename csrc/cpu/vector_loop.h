@@ -166,6 +166,8 @@ class VectorLoop {
   x86::Reg shift_imm(ir::Opcode, ir::DType, x86::Reg a, int count, x86::Reg to);
   x86::Reg convert_result(ir::DType, x86::Reg f64);
   x86::Reg int_divide(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b);
+  /// i64 with AVX-512; `known` is b where that is a constant, else 0.
+  x86::Reg wide_divide(ir::Opcode, x86::Reg a, x86::Reg b, int64_t known);
   x86::Reg compare(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b);
   x86::Reg compare_int(ir::Opcode, ir::DType, x86::Vec a, x86::Vec b);
   x86::Reg compare_real(int predicate, ir::DType, x86::Reg a, x86::Reg b);

@@ -112,6 +112,12 @@ void VectorLoop::pure(const ir::Op& op) {
           return finish(r);
         }
       }
+      if (t == DType::i64_ && avx512_ && op.code != Opcode::rem_) {
+        Regs b = get(op.operands[1]);
+        const int64_t c = f_.is_const(op.operands[1]) ? f_.const_int(op.operands[1]) : 0;
+        for (size_t u = 0; u < n; ++u) r.push_back(wide_divide(op.code, a[u], b[u], c));
+        return finish(r);
+      }
       if (ir::size_of(t) == 8) {
         by_lane(op);
         return;

@@ -50,9 +50,7 @@ bool is_extremum_with_nan(Opcode code) { return code == Opcode::minimum_ || code
 Opcode stays(Opcode extremum) { return extremum == Opcode::maximum_ ? Opcode::le_ : Opcode::ge_; }
 
 /// `v` where v is not(v), null for others.
-const Value* negated(const Value* v) {
-  return v->op && v->op->code == Opcode::not_ ? v->op->operands[0] : nullptr;
-}
+const Value* negated(const Value* v) { return v->op && v->op->code == Opcode::not_ ? v->op->operands[0] : nullptr; }
 
 /// Is the condition the one under which minimum(old, update), or maximum, is the update?
 bool replaces(const Op& extremum, const Value& old, const Value& update, const Value& condition) {

@@ -303,12 +303,23 @@ void store_where(Context& c, const TensorRef& target, const TensorRef& mask, con
   if (is_tensor(value)) refuse(c, AbortId::subscript_, "a mask, with an array assigned");
   if (mask->rank() != target->rank()) refuse(c, AbortId::subscript_, "a mask of another shape");
   for (size_t d = 0; d < target->shape.size(); d++) require_same_extent(c, mask->shape[d], target->shape[d]);
-  const Traced filler = np_scalar(stored(c, value, target->dtype));
-  const Traced operands[] = {tensor(mask), tensor(target), filler};
-  const Traced chosen = map(c, operands, [](Context& context, Scalars x) {
-    return np_scalar(Emit(context).select(x[0].value, x[2].value, x[1].value));
+  Value* filler = stored(c, value, target->dtype);
+  c.mark_written(target->base);
+  const TensorRef chosen = before_stores(c, *target, mask, true);
+  std::vector<Read> touched = reads_of(chosen);
+  touched.push_back(reads_of(target)[0]);
+  // A store under a condition, so that elements which the mask leaves out are not even read.
+  for_each(c, target->shape, loop_order(touched, target->shape.size()), !chosen->lanes_inside, [&](Index index) {
+    ir::Builder& b = c.builder();
+    ir::Block* outer = b.block();
+    const ir::Op* choice = b.if_op(chosen->at(c, index).value, {});
+    b.set_block(choice->blocks[0]);
+    b.store(filler, target->base.value, positions(c, *target, index));
+    b.yield({});
+    b.set_block(choice->blocks[1]);
+    b.yield({});
+    b.set_block(outer);
   });
-  assign(c, target, chosen);
 }
 
 }  // namespace

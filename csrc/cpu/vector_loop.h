@@ -203,6 +203,9 @@ class VectorLoop {
   void atomic(const ir::Op&);
   x86::Mem lane_group(const Place&, int u);
   x86::Gp base_of(const x86::Mem&);
+  /// Every other element, upwards or downwards, with all lanes on.
+  bool takes_every_other(const Place&, ir::DType) const;
+  x86::Reg load_every_other(ir::DType, x86::Mem first, bool down);
   x86::Reg load_contiguous(ir::DType, x86::Mem, bool masked, int u);
   void store_contiguous(ir::DType, x86::Mem, x86::Vec, bool masked, int u);
   x86::Reg gather(const ir::Op&, const Place&, int u);

@@ -178,7 +178,11 @@ void VectorLoop::load(const ir::Op& op) {
         }
         [[fallthrough]];
       default:
-        x = can_gather(p, ir::size_of(stored)) ? gather(op, p, u) : load_by_lane(op, p, u);
+        if (takes_every_other(p, stored)) {
+          x = load_every_other(stored, lane_group(p, u), p.stride < 0);
+        } else {
+          x = can_gather(p, ir::size_of(stored)) ? gather(op, p, u) : load_by_lane(op, p, u);
+        }
     }
     if (t == DType::bool_ && p.kind != Place::Kind::uniform) x = cast1(DType::bool_, DType::u8_, x);
     r.push_back(x);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "passes/copier.h"
+#include "passes/inline_cost.h"
 #include "passes/loops.h"
 #include "passes/subscripts.h"
 
@@ -23,8 +24,9 @@ using ir::Value;
 namespace {
 
 constexpr std::string_view kStage = "inline_arrays";
-constexpr size_t kMostOps = 24;    // of the expression
-constexpr size_t kMostAdded = 96;  // of all its copies
+constexpr size_t kMostOps = 128;      // of an iteration that reads, afterwards
+constexpr size_t kMostOpsAdded = 32;  // to what both nests do in an iteration: some array's trip to memory and back
+constexpr size_t kMostConsidered = 1000;
 
 bool is_costly(Opcode code) {
   return (code >= Opcode::cbrt_ && code <= Opcode::lgamma_) || code == Opcode::pow_ || code == Opcode::atan2_ ||
@@ -46,7 +48,15 @@ class Inliner {
  public:
   explicit Inliner(ir::Graph& graph) : graph_(graph) {}
 
+  /// An array whose nest another array's row stands in shows its form once that row is gone.
   bool run() {
+    bool changed = false;
+    while (sweep()) changed = true;
+    return changed;
+  }
+
+ private:
+  bool sweep() {
     std::vector<Op*> allocs;
     ir::walk(*graph_.body, [&](Op& op) {
       if (op.code == Opcode::alloc_ && !op.escapes) allocs.push_back(&op);
@@ -65,7 +75,6 @@ class Inliner {
     return changed;
   }
 
- private:
   /// One store, in a nest of its own that counts through all elements; every other use is a load behind the nest.
   bool find(Producer& p) {
     const Value* array = p.alloc->result();
@@ -132,12 +141,23 @@ class Inliner {
   }
 
   static bool is_cheap(const Producer& p) {
-    size_t ops = 0;
-    for (const Op* op : p.expression) {
-      if (is_costly(op->code)) return false;
-      ops += op->code != Opcode::const_;
+    if (p.expression.size() > kMostOps ||
+        std::any_of(p.expression.begin(), p.expression.end(), [](const Op* op) { return is_costly(op->code); })) {
+      return false;
     }
-    return ops <= kMostOps && ops * p.loads.size() <= kMostAdded;
+    std::vector<const Block*> readers;
+    for (const Op* load : p.loads) {
+      if (std::find(readers.begin(), readers.end(), load->parent) == readers.end()) readers.push_back(load->parent);
+    }
+    size_t considered = 0;
+    for (const Block* block : readers) {
+      for (const Op* op = block->first; op; op = op->next) ++considered;
+    }
+    if (considered > kMostConsidered) return false;
+    Recipe recipe{p.alloc->result(), p.store->operands[0], {}, {p.expression.begin(), p.expression.end()}};
+    for (size_t loop : p.loop_of) recipe.index.push_back(induction(*p.loops[loop]));
+    const Work work = work_of(recipe, readers);
+    return work.fused <= kMostOps && work.fused <= work.producer + work.consumer + kMostOpsAdded;
   }
 
   /// Behind the nest nothing writes what the expression reads before the last copy of it has run; no copy runs more

@@ -130,6 +130,42 @@ def test_a_difference_of_differences_makes_no_array():
     np.testing.assert_allclose(b, np.diff(a, 2), rtol=0, atol=1e-15)
 
 
+def hdiff(f, out, coeff):
+    n, m = out.shape[0], out.shape[1]
+    # pragma :I=>parallel :J=>parallel :K=>simd
+    lap = 4.0 * f[1 : n + 3, 1 : m + 3, :] - (
+        f[2 : n + 4, 1 : m + 3, :]
+        + f[0 : n + 2, 1 : m + 3, :]
+        + f[1 : n + 3, 2 : m + 4, :]
+        + f[1 : n + 3, 0 : m + 2, :]
+    )
+    # pragma :I=>parallel :J=>parallel :K=>simd
+    res = lap[1:, 1 : m + 1, :] - lap[:-1, 1 : m + 1, :]
+    # pragma :I=>parallel :J=>parallel :K=>simd
+    flx = np.where((res * (f[2 : n + 3, 2 : m + 2, :] - f[1 : n + 2, 2 : m + 2, :])) > 0, 0, res)
+    # pragma :I=>parallel :J=>parallel :K=>simd
+    res = lap[1 : n + 1, 1:, :] - lap[1 : n + 1, :-1, :]
+    # pragma :I=>parallel :J=>parallel :K=>simd
+    fly = np.where((res * (f[2 : n + 2, 2 : m + 3, :] - f[2 : n + 2, 1 : m + 2, :])) > 0, 0, res)
+    # pragma :I=>parallel :J=>parallel :K=>simd
+    out[:, :, :] = f[2 : n + 2, 2 : m + 2, :] - coeff[:, :, :] * (
+        flx[1:, :, :] - flx[:-1, :, :] + fly[:, 1:, :] - fly[:, :-1, :]
+    )
+
+
+def test_a_stencil_of_limited_fluxes_is_one_nest_that_computes_each_laplacian_once():
+    rng = np.random.default_rng(0)
+    f, coeff = rng.random((9, 10, 11)), rng.random((5, 6, 11))
+    out, want = np.zeros((5, 6, 11)), np.zeros((5, 6, 11))
+    compiled = appy.jit(strict=True)(hdiff)
+    text = graph(compiled, f, out, coeff)
+    assert counts(text) == (3, 14, 0)  # 13 points and the coefficient
+    assert text.count(" = fma ") == 6 and text.count(" = select ") == 4  # five Laplacians, four fluxes
+    compiled(f, out, coeff)
+    hdiff(f, want, coeff)
+    np.testing.assert_allclose(out, want, rtol=0, atol=1e-14)
+
+
 @appy.jit(strict=True)
 def shifted(a):
     # pragma :N=>simd

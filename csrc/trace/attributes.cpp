@@ -129,6 +129,13 @@ const MethodRow* method_of(const Traced& self, std::string_view name) {
   return nullptr;
 }
 
+/// A ufunc of two operands that functions.def has.
+bool is_ufunc_of_two(const Traced& t) {
+  if (t.kind != Kind::object || std::strcmp(Py_TYPE(t.object.get())->tp_name, "numpy.ufunc") != 0) return false;
+  const Function* row = find_function(t.object.get());
+  return row && row->min_args == 2 && row->max_args == 2;
+}
+
 }  // namespace
 
 bool has_method(const Traced& self, std::string_view name) { return method_of(self, name) != nullptr; }
@@ -175,6 +182,7 @@ Traced getattr(Context& c, const Traced& t, std::string_view name) {
   if (found) return *found;
   if (has_method(t, name)) return method(t, name);
   if ((t.kind == Kind::array || t.kind == Kind::tensor) && has_tensor_method(name)) return method(t, name);
+  if (name == "outer" && is_ufunc_of_two(t)) return method(t, name);
   if (t.kind == Kind::object && has_plain_attributes(t.object.get())) {
     const Ref value = Ref::steal(PyObject_GetAttrString(t.object.get(), std::string(name).c_str()));
     if (value) return constant(c, value.get());

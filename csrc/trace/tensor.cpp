@@ -36,6 +36,19 @@ class Probe final : public Context {
   Traced lane(DType t) { return np_scalar(ir::add_arg(*graph_.body, ir::scalar(t))); }
   bool checks() const { return checks_; }
 
+  /// Is it computed in the same way? Both stand in this graph, and nothing is stored between them.
+  bool same(const Value* a, const Value* b) const {
+    if (a == b || same_number(a, b)) return true;
+    const ir::Op *x = a->op, *y = b->op;
+    if (!x || !y || x->graph != &graph_ || y->graph != &graph_ || x->code != y->code || !(a->type == b->type)) {
+      return false;
+    }
+    if (!(ir::is_pure(x->code) || x->code == Opcode::load_) || x->imm != y->imm || x->dim != y->dim) return false;
+    if (x->access && (x->access->offset != y->access->offset || x->access->coef != y->access->coef)) return false;
+    return std::equal(x->operands.begin(), x->operands.end(), y->operands.begin(), y->operands.end(),
+                      [&](const Value* v, const Value* w) { return same(v, w); });
+  }
+
   /// The checks that are the same for all elements: NumPy makes them for empty arrays too.
   void emit_invariant(Context& c) {
     for (Invariant& i : invariant_) {
@@ -215,6 +228,18 @@ Probed probe(Context& c, std::span<const Traced> scalars, std::span<const DType>
   return {result.value->type.dtype, probe.checks()};
 }
 
+bool same_elements(Context& c, const TensorRef& a, const TensorRef& b) {
+  if (a == b) return true;
+  if (a->heavy || b->heavy || a->checks || b->checks || a->dtype != b->dtype || a->rank() != b->rank()) return false;
+  for (size_t d = 0; d < a->shape.size(); d++) {
+    if (!same_number(a->shape[d], b->shape[d])) return false;
+  }
+  Probe probe(c);
+  std::vector<Value*> index;
+  for (size_t d = 0; d < a->shape.size(); d++) index.push_back(probe.lane(DType::i64_).value);
+  return probe.same(a->at(probe, index).value, b->at(probe, index).value);
+}
+
 Traced map(Context& c, std::span<const Traced> operands, ElementFunction f) {
   std::vector<TensorRef> tensors;
   std::vector<DType> lanes;
@@ -243,6 +268,7 @@ Traced map(Context& c, std::span<const Traced> operands, ElementFunction f) {
       out.reads.push_back(std::move(read));
     }
   }
+  if (!out.checks) out.filter = map_filters(c, operands, f);
   std::vector<Traced> scalars(operands.begin(), operands.end());
   out.at = [tensors, scalars, f = std::move(f)](Context& context, Index index) {
     std::vector<Traced> args = scalars;

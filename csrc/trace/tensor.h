@@ -17,6 +17,11 @@ using Element = std::function<Traced(Context&, Index)>;
 struct Tensor;
 using TensorRef = std::shared_ptr<const Tensor>;
 
+/// x[mask], element by element: those of `source` where `mask`, which has its leading dimensions, is true.
+struct Filter {
+  TensorRef mask, source;
+};
+
 /// Where one dimension of a view's array is read: at start + step * (index of dimension `dim` of the view), or, where
 /// `dim` is -1, at start alone.
 struct Axis {
@@ -49,7 +54,8 @@ struct Tensor {
   bool lanes_inside = false;      // that loop runs along memory, so the lanes are its
   ir::Value* ramp = nullptr;      // element i is ramp + i * ramp_step, as np.arange makes it
   int64_t ramp_step = 1;
-  bool checks = false;  // an element may leave the region, depending on what is read
+  bool checks = false;                   // an element may leave the region, depending on what is read
+  std::shared_ptr<const Filter> filter;  // the same elements without their positions, where they are a selection
 
   bool is_view() const { return base.kind == Kind::array; }
   int rank() const { return static_cast<int>(shape.size()); }
@@ -94,6 +100,9 @@ struct Probed {
 };
 Probed probe(Context&, std::span<const Traced> scalars, std::span<const DType> lanes,
              const std::function<Traced(Context&, Scalars)>&);
+
+/// Do the two have the same elements, by how they are computed?
+bool same_elements(Context&, const TensorRef& a, const TensorRef& b);
 
 /// The same elements in another arrangement: dimension d of the result is dimension order[d] of t, or a new one of
 /// extent 1 where order[d] is -1; dimensions of t that are left out are indexed by 0 and must have extent 1.
@@ -149,10 +158,25 @@ void tensor_atomic(Context&, BinaryOp, const Traced& container, const Traced& in
 /// A subscript of one dimension, wrapped and checked.
 ir::Value* checked_index(Context&, ir::Value* extent, int axis, const Traced&);
 
+// tensor_mask.cpp: masks, arrays of bool as subscripts.
+bool is_mask(Context&, const Traced&);
+/// The mask's dimensions are the leading ones of the shape, from dimension `first` on; otherwise the region is left.
+void require_mask_fits(Context&, const Tensor& mask, std::span<ir::Value* const> shape, size_t first);
+/// As np.nonzero: for each dimension an array of the indices where the mask is true.
+std::vector<TensorRef> true_indices(Context&, const TensorRef& mask);
+/// x[mask] as a filter, where an element may be computed although the mask leaves it out; null elsewhere.
+std::shared_ptr<const Filter> filtered(const TensorRef& source, const TensorRef& mask);
+/// The filter of an elementwise result, where all operands are selected by one mask.
+std::shared_ptr<const Filter> map_filters(Context&, std::span<const Traced> operands, const ElementFunction&);
+/// target[mask] = value, where the value is a scalar or selected by the mask; false: it is neither, nothing was done.
+bool store_where(Context&, const TensorRef& target, const TensorRef& mask, const Traced& value);
+
 // tensor_functions.cpp: functions and methods of arrays.
 std::optional<Traced> call_tensor_function(Context&, PyObject* callable, std::span<const Traced> args,
                                            std::span<const std::pair<std::string, Traced>> kwargs);
 bool has_tensor_method(std::string_view name);
+/// ufunc.outer(a, b).
+Traced ufunc_outer(Context&, const Traced& ufunc, std::span<const Traced> args);
 Traced call_tensor_method(Context&, const Traced& self, const std::string& name, std::span<const Traced> args,
                           std::span<const std::pair<std::string, Traced>> kwargs);
 

@@ -1,103 +1,22 @@
 // Functions and methods that act on whole arrays. functions.def has those that act on elements.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "ir/builder.h"
 #include "runtime/numpy.h"
+#include "runtime/scalar.h"
 #include "trace/arithmetic.h"
 #include "trace/conversion.h"
-#include "trace/functions.h"
-#include "trace/tensor.h"
+#include "trace/tensor_call.h"
 
 namespace appy::trace {
 namespace {
 
 using ir::Value;
-using Named = std::span<const std::pair<std::string, Traced>>;
-
-bool is_none(const Traced& t) { return t.kind == Kind::object && t.object.get() == Py_None; }
-
-/// The arguments of a call by parameter; what is not given is unbound.
-class Call {
- public:
-  Call(Context& c, const char* name, std::string_view parameters, Args args, Named named) : c_(c), name_(name) {
-    for (size_t at = 0; at < parameters.size();) {
-      const size_t end = std::min(parameters.find(' ', at), parameters.size());
-      names_.emplace_back(parameters.substr(at, end - at));
-      at = end + 1;
-    }
-    values_.resize(names_.size());
-    if (args.size() > names_.size()) refuse_arguments();
-    std::copy(args.begin(), args.end(), values_.begin());
-    for (const auto& [key, value] : named) {
-      const auto at = std::find(names_.begin(), names_.end(), key);
-      if (at == names_.end()) refuse_arguments();
-      values_[static_cast<size_t>(at - names_.begin())] = value;
-    }
-  }
-
-  Context& context() const { return c_; }
-  [[noreturn]] void refuse_arguments() const {
-    refuse(c_, AbortId::call_, std::string(name_) + " with these arguments");
-  }
-
-  /// Unbound where it is not given, None, or no parameter.
-  Traced operator[](std::string_view name) const {
-    const auto at = std::find(names_.begin(), names_.end(), name);
-    if (at == names_.end()) return {};
-    const Traced& t = values_[static_cast<size_t>(at - names_.begin())];
-    return is_none(t) ? Traced{} : t;
-  }
-  bool given(std::string_view name) const { return (*this)[name].kind != Kind::unbound; }
-  TensorRef array(std::string_view name) const {
-    const Traced t = (*this)[name];
-    if (t.kind != Kind::array && t.kind != Kind::tensor) refuse_arguments();
-    return as_tensor(c_, t);
-  }
-  bool flag(std::string_view name) const {
-    const Traced t = (*this)[name];
-    if (t.kind == Kind::unbound) return false;
-    const std::optional<int64_t> k = t.is_scalar() ? known_integer(t.value) : std::nullopt;
-    if (!k) refuse_arguments();
-    return *k != 0;
-  }
-  std::optional<DType> dtype(std::string_view name = "dtype") const {
-    const Traced t = (*this)[name];
-    if (t.kind == Kind::unbound) return {};
-    if (t.kind != Kind::object) refuse_arguments();
-    std::optional<DType> found = dtype_named(t.object.get());
-    if (!found) refuse(c_, AbortId::array_dtype_, std::string("made by ") + name_);
-    return found;
-  }
-  /// The dimensions that an `axis` argument names; all where it is not given.
-  Axes axes(int rank, std::string_view name = "axis") const {
-    Axes out;
-    const Traced t = (*this)[name];
-    out.reduced.assign(static_cast<size_t>(rank), t.kind == Kind::unbound);
-    if (t.kind == Kind::unbound) return out;
-    const std::span<const Traced> items = t.kind == Kind::tuple ? std::span(t.items) : std::span(&t, 1);
-    for (const Traced& item : items) {
-      const std::optional<int64_t> k = item.is_scalar() ? known_integer(item.value) : std::nullopt;
-      if (!k || *k < -rank || *k >= rank) refuse_arguments();
-      auto reduced = out.reduced[static_cast<size_t>(*k < 0 ? *k + rank : *k)];
-      if (reduced) refuse_arguments();
-      reduced = true;
-    }
-    return out;
-  }
-  void refuse_given(std::initializer_list<std::string_view> names) const {
-    for (std::string_view name : names) {
-      if (given(name)) refuse_arguments();
-    }
-  }
-
- private:
-  Context& c_;
-  const char* name_;
-  std::vector<std::string> names_;
-  std::vector<Traced> values_;
-};
 
 struct TensorFunction {
   const char* module;
@@ -122,6 +41,56 @@ Traced extremum(const Call& call) {
   Axes axes = call.axes(t->rank());
   axes.keep = call.flag("keepdims");
   return reduce(call.context(), R, t, axes, {}, {});
+}
+
+Traced count_nonzero(const Call& call) {
+  const TensorRef t = call.array("a");
+  const Traced operands[] = {tensor(t)};
+  const Traced truths =
+      map(call.context(), operands, [](Context& context, Scalars x) { return np_scalar(truth(context, x[0])); });
+  Axes axes = call.axes(t->rank());
+  axes.keep = call.flag("keepdims");
+  const bool whole = !call.given("axis") && !axes.keep;
+  const Traced count = reduce(call.context(), Reduction::sum, truths.tensor, axes, DType::i64_, {});
+  if (!whole) return count;
+  // Of the whole array it is an int, from NumPy 2.4 on a NumPy scalar.
+  PyObject* numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
+  const Ref of_nothing = Ref::steal(numpy ? PyObject_CallMethod(numpy, "count_nonzero", "i", 0) : nullptr);
+  PyErr_Clear();
+  return of_nothing && PyLong_CheckExact(of_nothing.get()) ? py_int(count.value) : count;
+}
+
+/// The norm of a vector, or of a matrix as the vector of its elements.
+Traced norm(const Call& call) {
+  Context& c = call.context();
+  const TensorRef t = call.array("x");
+  Axes axes = call.axes(t->rank());
+  axes.keep = call.flag("keepdims");
+  enum { one, two, infinity } order = two;
+  if (const Traced ord = call["ord"]; ord.kind != Kind::unbound) {
+    // Of matrices the other orders are no sums of elements.
+    if (std::count(axes.reduced.begin(), axes.reduced.end(), true) != 1 || !ord.is_scalar()) call.refuse_arguments();
+    const std::optional<ir::Word> word = known(ord.value);
+    if (!word) call.refuse_arguments();
+    const DType type = ord.value->type.dtype;
+    const double number = ir::is_real(type) ? std::bit_cast<double>(runtime::convert_word(type, DType::f64_, *word))
+                                            : double(int64_t(*word));
+    if (number != 1 && number != 2 && !(std::isinf(number) && number > 0)) call.refuse_arguments();
+    order = number == 1 ? one : number == 2 ? two : infinity;
+  }
+  const DType type = ir::is_real(t->dtype) ? t->dtype : DType::f64_;
+  const Traced operands[] = {tensor(t)};
+  const Traced sizes = map(c, operands, [type, order](Context& context, Scalars x) {
+    Emit e(context);
+    Value* v = cast_element(context, x[0], type);
+    return np_scalar(order == two ? e.op(Opcode::mul_, {v, v}) : e.op(Opcode::abs_, {v}));
+  });
+  const Traced total = reduce(c, order == infinity ? Reduction::max : Reduction::sum, sizes.tensor, axes, {}, {});
+  if (order != two) return total;
+  const auto root = [](Context& context, Scalars x) {
+    return np_scalar(Emit(context).op(Opcode::sqrt_, {x[0].value}));
+  };
+  return is_tensor(total) ? map(c, std::span(&total, 1), root) : root(c, std::span(&total, 1));
 }
 
 template <BinaryOp Op>
@@ -356,6 +325,8 @@ constexpr TensorFunction functions[] = {
     {"numpy", "all", any_parameters, extremum<Reduction::all>},
     {"numpy", "argmax", argmax_parameters, extremum<Reduction::argmax>},
     {"numpy", "argmin", argmax_parameters, extremum<Reduction::argmin>},
+    {"numpy", "count_nonzero", "a axis keepdims", count_nonzero},
+    {"numpy", "linalg.norm", "x ord axis keepdims", norm},
     {"numpy", "cumsum", "a axis dtype out", cumulative<BinaryOp::add>},
     {"numpy", "cumprod", "a axis dtype out", cumulative<BinaryOp::multiply>},
     {"numpy", "dot", "a b out", product},
@@ -364,6 +335,13 @@ constexpr TensorFunction functions[] = {
     {"numpy", "einsum", "subscripts a b c d", einsum_call},
     {"numpy", "transpose", "a axes", transpose},
     {"numpy", "expand_dims", "a axis", expand_dims},
+    {"numpy", "diagonal", "a offset axis1 axis2", diagonal},
+    {"numpy", "diag", "a offset", diag},
+    {"numpy", "trace", "a offset axis1 axis2 dtype out", trace_of},
+    {"numpy", "triu", "a offset", upper_triangle},
+    {"numpy", "tril", "a offset", lower_triangle},
+    {"numpy", "eye", "N M offset dtype order device like", eye},
+    {"numpy", "identity", "N dtype like", eye},
     {"numpy", "zeros", creation_parameters, creation<0>},
     {"numpy", "ones", creation_parameters, creation<1>},
     {"numpy", "empty", creation_parameters, creation<-1>},
@@ -397,6 +375,8 @@ constexpr TensorFunction methods[] = {
     {"", "argmin", argmax_parameters, extremum<Reduction::argmin>},
     {"", "cumsum", "a axis dtype out", cumulative<BinaryOp::add>},
     {"", "cumprod", "a axis dtype out", cumulative<BinaryOp::multiply>},
+    {"", "diagonal", "a offset axis1 axis2", diagonal},
+    {"", "trace", "a offset axis1 axis2 dtype out", trace_of},
     {"", "dot", "a b out", product},
     {"", "astype", "a dtype order casting subok copy", astype},
     {"", "copy", "a order", copy},
@@ -433,7 +413,12 @@ const TensorFunction* find_tensor_function(PyObject* callable) {
     PyObject* object = PyDict_GetItemString(PyImport_GetModuleDict(), home);
     for (const TensorFunction& f : functions) {
       if (std::strcmp(f.module, home) != 0 || !object) continue;
-      Ref found = Ref::steal(PyObject_GetAttrString(object, f.name));
+      Ref found = Ref::borrow(object);
+      for (std::string_view path = f.name; found && !path.empty();) {
+        const std::string part(path.substr(0, path.find('.')));
+        found = Ref::steal(PyObject_GetAttrString(found.get(), part.c_str()));
+        path.remove_prefix(std::min(path.size(), part.size() + 1));
+      }
       PyErr_Clear();
       // Not what somebody else has put in the function's place.
       if (found && home_of(found.get()) == home) module.rows.push_back({std::move(found), &f});

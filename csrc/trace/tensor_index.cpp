@@ -27,6 +27,7 @@ struct Selected {
   Value* start = nullptr;
   int64_t step = 1;
   TensorRef gathered;
+  bool in_range = false;  // the elements of `gathered` are known to be
 };
 
 struct Selection {
@@ -35,6 +36,14 @@ struct Selection {
   int gather_first = -1;       // result dimensions of the index arrays: first and number
   int gather_rank = 0;
   bool gathers = false;
+};
+
+/// One index of a subscript.
+struct Item {
+  Traced what;
+  TensorRef indices;      // an index array
+  bool in_range = false;  // its elements are known to be
+  size_t whole = 0;       // an ellipsis: the dimensions that it stands for
 };
 
 struct Bounds {
@@ -104,15 +113,18 @@ Selected slice(Context& c, const Traced& t, Value* extent, Value** count) {
   return out;
 }
 
-Selection select(Context& c, const Tensor& t, const Traced& index) {
-  Emit e(c);
-  const std::span<const Traced> items = index.kind == Kind::tuple ? std::span(index.items) : std::span(&index, 1);
-  size_t consumed = 0;
+/// The items of a subscript; a mask stands there as the index arrays that it means.
+std::vector<Item> items_of(Context& c, const Tensor& t, const Traced& index) {
+  const std::span<const Traced> given = index.kind == Kind::tuple ? std::span(index.items) : std::span(&index, 1);
+  std::vector<Item> items;
+  size_t consumed = 0;  // dimensions
   bool ellipsis = false;
-  for (const Traced& item : items) {
+  for (const Traced& item : given) {
     if (is_object(item, Py_Ellipsis)) {
       if (ellipsis) refuse(c, AbortId::subscript_, "with two ellipses");
       ellipsis = true;
+    } else if (is_mask(c, item)) {
+      consumed += static_cast<size_t>(as_tensor(c, item)->rank());
     } else if (!is_none(item)) {
       consumed++;
     }
@@ -122,22 +134,44 @@ Selection select(Context& c, const Tensor& t, const Traced& index) {
     refuse(c, AbortId::subscript_,
            "with " + std::to_string(consumed) + " indices of an array of " + std::to_string(rank) + " dimensions");
   }
+  size_t dim = 0;
+  for (const Traced& item : given) {
+    if (is_object(item, Py_Ellipsis)) {
+      // Here and at the end whole dimensions are added.
+      items.push_back({item, nullptr, false, rank - consumed});
+      dim += rank - consumed;
+    } else if (is_mask(c, item)) {
+      const TensorRef mask = as_tensor(c, item);
+      require_mask_fits(c, *mask, t.shape, dim);
+      for (const TensorRef& indices : true_indices(c, mask)) items.push_back({item, indices, true});
+      dim += static_cast<size_t>(mask->rank());
+    } else if (is_tensor(item) || item.kind == Kind::array) {
+      const TensorRef indices = as_tensor(c, item);
+      if (!ir::is_int(indices->dtype)) refuse(c, AbortId::subscript_, "an array that is no integer array");
+      items.push_back({item, indices, false});
+      dim++;
+    } else {
+      items.push_back({item, nullptr, false});
+      dim += is_none(item) ? 0 : 1;
+    }
+  }
+  return items;
+}
 
+Selection select(Context& c, const Tensor& t, const Traced& index) {
+  Emit e(c);
+  const std::vector<Item> items = items_of(c, t, index);
   std::vector<TensorRef> arrays;
   size_t first = items.size(), last = 0, advanced = 0;  // integers count beside index arrays
   for (size_t k = 0; k < items.size(); k++) {
-    const bool array = is_tensor(items[k]) || items[k].kind == Kind::array;
-    if (array) arrays.push_back(as_tensor(c, items[k]));
-    if (!array && !items[k].is_scalar()) continue;
+    if (items[k].indices) arrays.push_back(items[k].indices);
+    if (!items[k].indices && !items[k].what.is_scalar()) continue;
     first = std::min(first, k);
     last = k;
     advanced++;
   }
   Selection out;
   std::vector<Value*> gathered_shape;
-  for (const TensorRef& a : arrays) {
-    if (!ir::is_int(a->dtype)) refuse(c, AbortId::subscript_, "an array that is no integer array");
-  }
   if (!arrays.empty()) {
     // With a slice between them their dimensions would come first.
     if (advanced != last - first + 1) refuse(c, AbortId::subscript_, "index arrays on both sides of a slice");
@@ -146,34 +180,36 @@ Selection select(Context& c, const Tensor& t, const Traced& index) {
     out.gather_rank = static_cast<int>(gathered_shape.size());
   }
 
-  size_t dim = 0, next_array = 0;
+  const size_t rank = t.shape.size();
+  size_t dim = 0;
   const auto whole = [&] {
     out.dims.push_back({static_cast<int>(out.shape.size()), e.i64(0), 1, nullptr});
     out.shape.push_back(t.shape[dim++]);
   };
-  for (const Traced& item : items) {
-    if (is_object(item, Py_Ellipsis)) {
-      for (size_t k = consumed; k < rank; k++) whole();
-    } else if (is_none(item)) {
+  for (const Item& item : items) {
+    if (is_object(item.what, Py_Ellipsis)) {
+      for (size_t k = 0; k < item.whole; k++) whole();
+    } else if (is_none(item.what)) {
       out.shape.push_back(e.i64(1));
-    } else if (is_slice(item)) {
+    } else if (is_slice(item.what)) {
       Value* count = nullptr;
-      Selected s = slice(c, item, t.shape[dim++], &count);
+      Selected s = slice(c, item.what, t.shape[dim++], &count);
       s.dim = static_cast<int>(out.shape.size());
       out.shape.push_back(count);
       out.dims.push_back(std::move(s));
-    } else if (is_tensor(item) || item.kind == Kind::array) {
+    } else if (item.indices) {
       if (out.gather_first < 0) {
         out.gather_first = static_cast<int>(out.shape.size());
         out.shape.insert(out.shape.end(), gathered_shape.begin(), gathered_shape.end());
       }
       Selected s;
       s.start = e.i64(0);
-      s.gathered = arrays[next_array++];
+      s.gathered = item.indices;
+      s.in_range = item.in_range;
       out.dims.push_back(std::move(s));
       dim++;
     } else {
-      out.dims.push_back({-1, checked_index(c, t.shape[dim], static_cast<int>(dim), item), 1, nullptr});
+      out.dims.push_back({-1, checked_index(c, t.shape[dim], static_cast<int>(dim), item.what), 1, nullptr});
       dim++;
     }
   }
@@ -215,7 +251,7 @@ std::vector<Value*> source_index(Context& c, const Tensor& t, const Selection& s
     if (d.gathered) {
       const auto first = static_cast<size_t>(s.gather_first + s.gather_rank - d.gathered->rank());
       const Traced element = d.gathered->at(c, own_index(c, d.gathered->shape, index, first));
-      at.push_back(checked ? element.value : checked_index(c, t.shape[k], static_cast<int>(k), element));
+      at.push_back(checked || d.in_range ? element.value : checked_index(c, t.shape[k], static_cast<int>(k), element));
     } else {
       at.push_back(d.dim < 0 ? d.start : position(e, d.start, d.step, index[static_cast<size_t>(d.dim)]));
     }
@@ -249,7 +285,8 @@ TensorRef expression_of(Context&, const TensorRef& t, const Selection& s) {
   out.dtype = t->dtype;
   out.heavy = t->heavy;
   out.lanes_inside = t->lanes_inside;
-  out.checks = t->checks || s.gathers;
+  out.checks = t->checks;
+  for (const Selected& d : s.dims) out.checks |= d.gathered && (!d.in_range || d.gathered->checks);
   out.shape = s.shape;
   for (Read read : reads_of(t)) {
     read.make_irregular();
@@ -274,7 +311,7 @@ void scatter(Context& c, const TensorRef& t, const Selection& s, const Traced& v
   Selection fixed = s;
   for (size_t k = 0; k < fixed.dims.size(); k++) {
     Selected& d = fixed.dims[k];
-    if (!d.gathered) continue;
+    if (!d.gathered || d.in_range) continue;
     Tensor in_range;
     in_range.dtype = DType::i64_;
     in_range.shape = d.gathered->shape;
@@ -295,30 +332,6 @@ void scatter(Context& c, const TensorRef& t, const Selection& s, const Traced& v
     Value* v = source ? cast_element(c, source->at(c, index), t->dtype) : element;
     c.builder().store(v, t->base.value, positions(c, *t, source_index(c, *t, fixed, index, true)));
     return std::vector<Value*>{};
-  });
-}
-
-/// x[mask] = scalar.
-void store_where(Context& c, const TensorRef& target, const TensorRef& mask, const Traced& value) {
-  if (is_tensor(value)) refuse(c, AbortId::subscript_, "a mask, with an array assigned");
-  if (mask->rank() != target->rank()) refuse(c, AbortId::subscript_, "a mask of another shape");
-  for (size_t d = 0; d < target->shape.size(); d++) require_same_extent(c, mask->shape[d], target->shape[d]);
-  Value* filler = stored(c, value, target->dtype);
-  c.mark_written(target->base);
-  const TensorRef chosen = before_stores(c, *target, mask, true);
-  std::vector<Read> touched = reads_of(chosen);
-  touched.push_back(reads_of(target)[0]);
-  // A store under a condition, so that elements which the mask leaves out are not even read.
-  for_each(c, target->shape, loop_order(touched, target->shape.size()), !chosen->lanes_inside, [&](Index index) {
-    ir::Builder& b = c.builder();
-    ir::Block* outer = b.block();
-    const ir::Op* choice = b.if_op(chosen->at(c, index).value, {});
-    b.set_block(choice->blocks[0]);
-    b.store(filler, target->base.value, positions(c, *target, index));
-    b.yield({});
-    b.set_block(choice->blocks[1]);
-    b.yield({});
-    b.set_block(outer);
   });
 }
 
@@ -362,8 +375,17 @@ bool is_tensor_index(const Traced& container, const Traced& index) {
 
 Traced tensor_getitem(Context& c, const Traced& container, const Traced& index) {
   const TensorRef t = as_tensor(c, container);
-  if (is_tensor(index) && as_tensor(c, index)->dtype == DType::bool_) {
-    refuse(c, AbortId::subscript_, "a mask, which gives an array of a length that depends on the values");
+  const Traced& only = index.kind == Kind::tuple && index.items.size() == 1 ? index.items[0] : index;
+  if (is_mask(c, only)) {
+    const TensorRef mask = as_tensor(c, only);
+    Tensor out = *expression_of(c, t, select(c, *t, only));
+    // Whatever asks the filter leaves the gather unused.
+    out.filter = filtered(t, mask);
+    for (Read read : reads_of(mask)) {
+      read.make_irregular();
+      out.reads.push_back(std::move(read));
+    }
+    return tensor(std::move(out));
   }
   Selection s = select(c, *t, index);
   straighten(c, *t, s);
@@ -375,9 +397,11 @@ Traced tensor_getitem(Context& c, const Traced& container, const Traced& index) 
 void tensor_setitem(Context& c, const Traced& container, const Traced& index, const Traced& value) {
   const TensorRef t = as_tensor(c, container);
   if (!t->is_view()) refuse(c, AbortId::subscript_, "of an expression that is assigned to");
-  if (is_tensor(index) && as_tensor(c, index)->dtype == DType::bool_) {
-    store_where(c, t, as_tensor(c, index), value);
-    return;
+  const Traced& only = index.kind == Kind::tuple && index.items.size() == 1 ? index.items[0] : index;
+  if (is_mask(c, only)) {
+    const TensorRef mask = as_tensor(c, only);
+    require_mask_fits(c, *mask, t->shape, 0);
+    if (store_where(c, t, mask, value)) return;
   }
   Selection s = select(c, *t, index);
   straighten(c, *t, s);

@@ -1,6 +1,7 @@
 // Reductions and cumulative sums: loops with accumulators, in NumPy's dtypes.
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "ir/builder.h"
 #include "trace/arithmetic.h"
@@ -25,33 +26,35 @@ struct Accumulator {
   Opcode code;
 };
 
-Accumulator accumulator_of(Context& c, Reduction kind, DType element, std::optional<DType> dtype) {
+/// The value that leaves every other as it is.
+Value* identity_of(Context& c, Reduction kind, DType t) {
   Emit e(c);
+  if (kind == Reduction::sum || kind == Reduction::any) return e.number(t, 0);
+  if (kind == Reduction::prod || kind == Reduction::all) return e.number(t, 1);
+  const bool max = kind == Reduction::max;
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (ir::is_real(t)) return e.number(t, max ? -infinity : infinity);
+  if (t == DType::u64_) return e.constant(t, max ? 0 : UINT64_MAX);
+  const ir::Range range = bounds_of(t);
+  return e.integer(t, max ? range.lo : range.hi);
+}
+
+Accumulator accumulator_of(Context& c, Reduction kind, DType element, std::optional<DType> dtype) {
+  const auto in = [&](DType t, Opcode code) { return Accumulator{t, identity_of(c, kind, t), code}; };
   switch (kind) {
     case Reduction::sum:
     case Reduction::prod: {
       const DType t = dtype ? *dtype : sum_type(element);
       if (t == DType::bool_) refuse(c, AbortId::operands_, "a sum in bool");
-      return {t, e.number(t, kind == Reduction::prod), kind == Reduction::sum ? Opcode::add_ : Opcode::mul_};
+      return in(t, kind == Reduction::sum ? Opcode::add_ : Opcode::mul_);
     }
     case Reduction::any:
-      return {DType::bool_, e.boolean(false), Opcode::or_};
+      return in(DType::bool_, Opcode::or_);
     case Reduction::all:
-      return {DType::bool_, e.boolean(true), Opcode::and_};
+      return in(DType::bool_, Opcode::and_);
     default: {
-      const bool max = kind == Reduction::max;
-      const double infinity = std::numeric_limits<double>::infinity();
-      Value* init = nullptr;
-      if (ir::is_real(element)) {
-        init = e.number(element, max ? -infinity : infinity);
-      } else if (element == DType::u64_) {
-        init = e.constant(element, max ? 0 : UINT64_MAX);
-      } else {
-        const ir::Range range = bounds_of(element);
-        init = e.integer(element, max ? range.lo : range.hi);
-      }
-      const bool boolean = element == DType::bool_;
-      return {element, init, boolean ? (max ? Opcode::or_ : Opcode::and_) : max ? Opcode::maximum_ : Opcode::minimum_};
+      const bool max = kind == Reduction::max, boolean = element == DType::bool_;
+      return in(element, boolean ? (max ? Opcode::or_ : Opcode::and_) : max ? Opcode::maximum_ : Opcode::minimum_);
     }
   }
 }
@@ -91,10 +94,32 @@ Value* count_of(Context& c, std::span<Value* const> shape) {
   return n;
 }
 
-void require_elements(Context& c, const Split& s, const char* name) {
+void require_elements(Context& c, Value* count, const char* name) {
   Emit e(c);
   const std::string text = std::string("zero-size array to reduction operation ") + name + " which has no identity";
-  e.check(CheckKind::value_, e.gt(count_of(c, s.reduced), e.i64(0)), text);
+  e.check(CheckKind::value_, e.gt(count, e.i64(0)), text);
+}
+
+/// What is reduced, and how many elements make one of the result.
+struct Source {
+  TensorRef t;
+  Axes axes;
+  Value* count;
+};
+
+/// A sum or its like of x[mask] as one of x in which the elements that the mask leaves out count for nothing.
+Source without_filter(Context& c, const Source& given, Value* nothing) {
+  const Filter& filter = *given.t->filter;
+  const int masked = filter.mask->rank();
+  std::vector<int> order(filter.source->shape.size(), -1);
+  std::iota(order.begin(), order.begin() + masked, 0);
+  const Traced operands[] = {tensor(rearranged(c, filter.mask, order)), tensor(filter.source), np_scalar(nothing)};
+  const Traced chosen = map(c, operands, [](Context& context, Scalars x) {
+    return np_scalar(Emit(context).select(x[0].value, x[1].value, x[2].value));
+  });
+  Source out{chosen.tensor, given.axes, given.count};
+  out.axes.reduced.insert(out.axes.reduced.begin(), static_cast<size_t>(masked) - 1, true);
+  return out;
 }
 
 /// A result with the reduced dimensions back, as ones.
@@ -144,10 +169,11 @@ Value* fold_up(Context& c, const TensorRef& t, const Split& s, const Accumulator
   })[0];
 }
 
-Traced simple(Context& c, Reduction kind, const TensorRef& t, const Axes& axes, std::optional<DType> dtype) {
+Traced simple(Context& c, Reduction kind, const Source& source, std::optional<DType> dtype) {
+  if (kind == Reduction::max) require_elements(c, source.count, "maximum");
+  if (kind == Reduction::min) require_elements(c, source.count, "minimum");
+  const auto& [t, axes, count] = source;
   const Split s = split(t, axes);
-  if (kind == Reduction::max) require_elements(c, s, "maximum");
-  if (kind == Reduction::min) require_elements(c, s, "minimum");
   const Accumulator a = accumulator_of(c, kind, t->dtype, dtype);
   const bool reals = ir::is_real(a.dtype) && (kind == Reduction::sum || kind == Reduction::prod);
   if (reals && c.exact()) refuse(c, AbortId::exact_function_, "a floating-point sum or product of an array");
@@ -173,25 +199,27 @@ Traced simple(Context& c, Reduction kind, const TensorRef& t, const Axes& axes, 
 
 DType mean_type(DType t) { return ir::is_real(t) ? t : DType::f64_; }
 
-Value* mean_of(Context& c, const TensorRef& t, const Split& s, DType dtype, Index kept) {
+Value* mean_of(Context& c, const TensorRef& t, const Split& s, Value* count, DType dtype, Index kept) {
   Emit e(c);
   Accumulator a{dtype, e.number(dtype, 0), Opcode::add_};
   Value* sum = fold_up(c, t, s, a, kept);
-  return e.op(Opcode::div_, {sum, e.cast(count_of(c, s.reduced), dtype)});
+  return e.op(Opcode::div_, {sum, e.cast(count, dtype)});
 }
 
-Traced mean(Context& c, const TensorRef& t, const Axes& axes, std::optional<DType> dtype) {
+Traced mean(Context& c, const Source& source, std::optional<DType> dtype) {
+  const auto& [t, axes, count] = source;
   if (c.exact()) refuse(c, AbortId::exact_function_, "a mean");
   const DType type = dtype ? *dtype : mean_type(t->dtype);
   if (!ir::is_real(type)) refuse(c, AbortId::operands_, "a mean in integers");
   const Split s = split(t, axes);
-  return shaped(c, t, s, axes, type,
-                [t, s, type](Context& context, Index kept) { return mean_of(context, t, s, type, kept); });
+  return shaped(c, t, s, axes, type, [t, s, count, type](Context& context, Index kept) {
+    return mean_of(context, t, s, count, type, kept);
+  });
 }
 
 /// Two passes, as NumPy: the mean of the squared distances from the mean.
-Traced variance(Context& c, bool root, const TensorRef& t, const Axes& axes, std::optional<DType> dtype,
-                const Traced& ddof) {
+Traced variance(Context& c, bool root, const Source& source, std::optional<DType> dtype, const Traced& ddof) {
+  const auto& [t, axes, count] = source;
   if (c.exact()) refuse(c, AbortId::exact_function_, "a variance");
   const DType type = dtype ? *dtype : mean_type(t->dtype);
   if (!ir::is_real(type)) refuse(c, AbortId::operands_, "a variance in integers");
@@ -200,17 +228,17 @@ Traced variance(Context& c, bool root, const TensorRef& t, const Axes& axes, std
                                                                  : std::nullopt;
   if (!less) refuse(c, AbortId::operands_, "a ddof that is no constant integer");
   const Split s = split(t, axes);
-  const auto element = [t, s, type, root, less = *less](Context& context, Index kept) {
+  const auto element = [t, s, count, type, root, less = *less](Context& context, Index kept) {
     Emit e(context);
     const std::vector<Value*> own(kept.begin(), kept.end());
-    Value* center = mean_of(context, t, s, type, own);
+    Value* center = mean_of(context, t, s, count, type, own);
     Value* const init[] = {e.number(type, 0)};
     Value* sum = accumulate(context, s.reduced, init, s.along, [&](Index reduced, std::span<Value* const> carried) {
       const Traced x = t->at(context, merged_index(s, own, reduced));
       Value* distance = e.op(Opcode::sub_, {cast_element(context, x, type), center});
       return std::vector<Value*>{e.op(Opcode::add_, {carried[0], e.op(Opcode::mul_, {distance, distance})})};
     })[0];
-    Value* n = e.op(Opcode::pymax_, {e.op(Opcode::sub_, {count_of(context, s.reduced), e.i64(less)}), e.i64(0)});
+    Value* n = e.op(Opcode::pymax_, {e.op(Opcode::sub_, {count, e.i64(less)}), e.i64(0)});
     Value* result = e.op(Opcode::div_, {sum, e.cast(n, type)});
     return root ? e.op(Opcode::sqrt_, {result}) : result;
   };
@@ -260,17 +288,22 @@ Traced reduce(Context& c, Reduction kind, const TensorRef& given, const Axes& ax
   // What may leave the region leaves it before anything is stored; what is computed twice is stored once.
   const bool twice = kind == Reduction::var || kind == Reduction::std;
   const TensorRef t = given->checks || given->heavy || (twice && !given->is_view()) ? materialised(c, given) : given;
+  Source source{t, axes, count_of(c, split(t, axes).reduced)};
+  // With dimensions kept there is one for all of the mask's.
+  const bool by_mask = t->filter && axes.reduced[0] && (!axes.keep || t->filter->mask->rank() == 1);
   switch (kind) {
     case Reduction::mean:
-      return mean(c, t, axes, dtype);
+      if (by_mask) source = without_filter(c, source, Emit(c).number(t->dtype, 0));
+      return mean(c, source, dtype);
     case Reduction::std:
     case Reduction::var:
-      return variance(c, kind == Reduction::std, t, axes, dtype, ddof);
+      return variance(c, kind == Reduction::std, source, dtype, ddof);
     case Reduction::argmax:
     case Reduction::argmin:
       return position(c, kind == Reduction::argmax, t, axes);
     default:
-      return simple(c, kind, t, axes, dtype);
+      if (by_mask) source = without_filter(c, source, identity_of(c, kind, t->dtype));
+      return simple(c, kind, source, dtype);
   }
 }
 

@@ -18,19 +18,6 @@ def matrices(*shapes):
 # ---- element by element
 
 
-@program(matrices((1003,), (1003,), (1003,)), dtypes=NUMBERS)
-def vector_add(a, b, c):
-    # pragma :N=>parallel,simd
-    c[:] = a[:] + b[:]
-
-
-@program(matrices((1003,), (1003,), (1003,)), dtypes=NUMBERS)
-def vector_add_loops(a, b, c):
-    # pragma parallel for simd
-    for i in range(a.shape[0]):
-        c[i] = a[i] + b[i]
-
-
 @program(matrices((37, 53), (53,), (37, 1), (37, 53)), scale=8.0)
 def broadcasting(a, row, column, out):
     # pragma :M=>parallel :N=>simd
@@ -246,56 +233,7 @@ def products(a, b, x, y):
     return c, d, e, f, g, h, k
 
 
-@program(lambda d, r: (1.5, 1.25, *matrices((40, 40), (40, 40), (40,), (40,))(d, r)), scale=100.0)
-def gesummv(alpha, beta, a, b, x, y):
-    # pragma :M=>parallel :N=>reduction(sum)
-    y[:] = alpha * a @ x + beta * b @ x
-
-
-@program(lambda d, r: (1.5, 1.25, *matrices((40, 40), (40, 40), (40,), (40,))(d, r)), scale=100.0)
-def gesummv_loops(alpha, beta, a, b, x, y):
-    # pragma parallel for
-    for i in range(a.shape[0]):
-        s = 0.0
-        t = 0.0
-        # pragma simd
-        for j in range(a.shape[1]):
-            s += a[i, j] * x[j]
-            t += b[i, j] * x[j]
-        y[i] = alpha * s + beta * t
-
-
-@program(
-    lambda d, r: (
-        1.5,
-        1.25,
-        *matrices((30, 30), (30,), (30,), (30,), (30,), (30,), (30,), (30,), (30,))(d, r),
-    ),
-    scale=2000.0,
-)
-def gemver(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
-    # pragma :M=>parallel :N=>simd
-    a += np.outer(u1, v1) + np.outer(u2, v2)
-    # pragma :M=>parallel
-    x += beta * y @ a + z
-    # pragma :M=>parallel
-    w += alpha * a @ x
-
-
 # ---- row programs
-
-
-@program(matrices((24, 129)), ulps=16, scale=2.0)
-def softmax(x):
-    # pragma :M=>parallel :N=>reduction(max)
-    m = np.max(x, axis=1, keepdims=True)
-    # pragma :M=>parallel :N=>simd
-    e = np.exp(x - m)
-    # pragma :M=>parallel :N=>reduction(sum)
-    s = np.sum(e, axis=1, keepdims=True)
-    # pragma :M=>parallel :N=>simd
-    out = e / s
-    return out
 
 
 @program(matrices((24, 129), (24, 129)), ulps=16, scale=2.0)
@@ -307,33 +245,6 @@ def softmax_rows(x, out):
         out[i, :] = e / np.sum(e)
 
 
-@program(matrices((24, 129), (24, 129)), ulps=16, scale=2.0)
-def softmax_loops(x, out):
-    # pragma parallel for
-    for i in range(x.shape[0]):
-        m = -np.inf
-        # pragma simd
-        for j in range(x.shape[1]):
-            m = max(m, x[i, j])
-        s = 0.0
-        # pragma simd
-        for j in range(x.shape[1]):
-            out[i, j] = np.exp(x[i, j] - m)
-            s += out[i, j]
-        # pragma simd
-        for j in range(x.shape[1]):
-            out[i, j] /= s
-
-
-@program(matrices((20, 70), (70,), (70,), (20, 70)), ulps=16, scale=8.0)
-def layer_norm(x, gain, bias, out):
-    # pragma parallel for
-    for i in range(x.shape[0]):
-        mean = np.mean(x[i])
-        var = np.var(x[i])
-        out[i] = (x[i] - mean) / np.sqrt(var + 1e-5) * gain + bias
-
-
 @program(matrices((20, 30), (20, 30)), scale=40.0)
 def normalised(a, b):
     # pragma :M=>parallel :N=>reduction(sum)
@@ -342,131 +253,7 @@ def normalised(a, b):
     b[:, :] = a / s[:, None]
 
 
-# ---- triangles
-
-
-@program(lambda d, r: (1.5, 1.2, *matrices((20, 20), (20, 12))(d, r)), scale=60.0)
-def syrk(alpha, beta, c, a):
-    # pragma parallel for
-    for i in range(a.shape[0]):
-        c[i, : i + 1] *= beta
-        for k in range(a.shape[1]):
-            c[i, : i + 1] += alpha * a[i, k] * a[: i + 1, k]
-
-
-@program(lambda d, r: (1.5, 1.2, *matrices((20, 20), (20, 12), (20, 12))(d, r)), scale=60.0)
-def syr2k(alpha, beta, c, a, b):
-    # pragma parallel for
-    for i in range(a.shape[0]):
-        c[i, : i + 1] *= beta
-        for k in range(a.shape[1]):
-            c[i, : i + 1] += a[: i + 1, k] * alpha * b[i, k] + b[: i + 1, k] * alpha * a[i, k]
-
-
-@program(lambda d, r: (1.5, *matrices((20, 20), (20, 22))(d, r)), scale=60.0)
-def trmm(alpha, a, b):
-    # pragma parallel for
-    for j in range(b.shape[1]):
-        for i in range(b.shape[0]):
-            b[i, j] += np.dot(a[i + 1 :, i], b[i + 1 :, j])
-    # pragma :M=>parallel
-    b *= alpha
-
-
-@program(lambda d, r: (float(30), *matrices((30, 17))(d, r)), scale=60.0)
-def covariance(float_n, data):
-    m = data.shape[1]
-    # pragma :N=>parallel
-    mean = np.mean(data, axis=0)
-    # pragma :N=>parallel
-    data -= mean
-    cov = np.zeros((m, m), dtype=data.dtype)
-    # pragma parallel for
-    for i in range(m):
-        cov[i:m, i] = data[:, i] @ data[:, i:m] / (float_n - 1.0)
-        cov[i, i:m] = cov[i:m, i]
-    return cov
-
-
-# ---- stencils
-
-
-@program(lambda d, r: (4, *matrices((90,), (90,))(d, r)), scale=8.0)
-def jacobi_1d_slices(steps, a, b):
-    for t in range(1, steps):
-        # pragma 1:N-1=>simd
-        b[1:-1] = 0.33333 * (a[:-2] + a[1:-1] + a[2:])
-        # pragma 1:N-1=>simd
-        a[1:-1] = 0.33333 * (b[:-2] + b[1:-1] + b[2:])
-
-
-@program(lambda d, r: (4, *matrices((30, 31), (30, 31))(d, r)), scale=8.0)
-def jacobi_2d_slices(steps, a, b):
-    for t in range(1, steps):
-        # pragma 1:M-1=>parallel 1:N-1=>simd
-        b[1:-1, 1:-1] = 0.2 * (a[1:-1, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:] + a[2:, 1:-1] + a[:-2, 1:-1])
-        # pragma 1:M-1=>parallel 1:N-1=>simd
-        a[1:-1, 1:-1] = 0.2 * (b[1:-1, 1:-1] + b[1:-1, :-2] + b[1:-1, 2:] + b[2:, 1:-1] + b[:-2, 1:-1])
-
-
-@program(lambda d, r: (3, *matrices((12, 13, 14), (12, 13, 14))(d, r)), scale=16.0)
-def heat_3d(steps, a, b):
-    for t in range(1, steps):
-        # pragma 1:M-1=>parallel 1:N-1=>parallel 1:K-1=>simd
-        b[1:-1, 1:-1, 1:-1] = (
-            0.125 * (a[2:, 1:-1, 1:-1] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[:-2, 1:-1, 1:-1])
-            + 0.125 * (a[1:-1, 2:, 1:-1] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[1:-1, :-2, 1:-1])
-            + 0.125 * (a[1:-1, 1:-1, 2:] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[1:-1, 1:-1, 0:-2])
-            + a[1:-1, 1:-1, 1:-1]
-        )
-
-
-@program(lambda d, r: (3, *matrices((20, 21), (20, 21), (20, 21))(d, r), values(r, d, 3)), dtypes=FLOATS, scale=16.0)
-def fdtd_2d(steps, ex, ey, hz, fict):
-    for t in range(steps):
-        # pragma :N=>simd
-        ey[0, :] = fict[t]
-        # pragma 1:M=>parallel :N=>simd
-        ey[1:, :] -= 0.5 * (hz[1:, :] - hz[:-1, :])
-        # pragma :M=>parallel 1:N=>simd
-        ex[:, 1:] -= 0.5 * (hz[:, 1:] - hz[:, :-1])
-        # pragma :M-1=>parallel :N-1=>simd
-        hz[:-1, :-1] -= 0.7 * (ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1])
-
-
-@program(matrices((16, 17, 5), (12, 13, 5), (12, 13, 5)), scale=64.0, ulps=32)
-def hdiff(in_field, out_field, coeff):
-    i, j = out_field.shape[0], out_field.shape[1]
-    # pragma :I=>parallel
-    lap = 4.0 * in_field[1 : i + 3, 1 : j + 3, :] - (
-        in_field[2 : i + 4, 1 : j + 3, :]
-        + in_field[0 : i + 2, 1 : j + 3, :]
-        + in_field[1 : i + 3, 2 : j + 4, :]
-        + in_field[1 : i + 3, 0 : j + 2, :]
-    )
-    # pragma :I=>parallel
-    res = lap[1:, 1 : j + 1, :] - lap[:-1, 1 : j + 1, :]
-    # pragma :I=>parallel
-    flx = np.where((res * (in_field[2 : i + 3, 2 : j + 2, :] - in_field[1 : i + 2, 2 : j + 2, :])) > 0, 0, res)
-    # pragma :I=>parallel
-    res = lap[1 : i + 1, 1:, :] - lap[1 : i + 1, :-1, :]
-    # pragma :I=>parallel
-    fly = np.where((res * (in_field[2 : i + 2, 2 : j + 3, :] - in_field[2 : i + 2, 1 : j + 2, :])) > 0, 0, res)
-    # pragma :I=>parallel
-    out_field[:, :, :] = in_field[2 : i + 2, 2 : j + 2, :] - coeff[:, :, :] * (
-        flx[1:, :, :] - flx[:-1, :, :] + fly[:, 1:, :] - fly[:, :-1, :]
-    )
-
-
-@program(matrices((25, 25)), scale=64.0)
-def go_fast(a):
-    trace = 0.0
-    # pragma simd
-    for i in range(a.shape[0]):
-        trace += np.tanh(a[i, i])
-    # pragma :M=>parallel :N=>simd
-    out = a + trace
-    return out
+# ---- relaxations
 
 
 @program(lambda d, r: (np.abs(values(r, d, 20, 20)) * 50 + 1,), dtypes=FLOATS + ("int32",))
@@ -481,14 +268,6 @@ def floyd_rows(path):
 
 def labelled(dtype, rng):
     return values(rng, dtype, 50, 33), rng.integers(0, 7, 50), np.zeros((7, 33), dtype)
-
-
-@program(labelled, dtypes=FLOATS + ("int32", "int64"), scale=100.0)
-def group_by_label(data, labels, out):
-    # pragma parallel for
-    for i in range(data.shape[0]):
-        # pragma atomic :n=>le(128)
-        out[labels[i], :] += data[i, :]
 
 
 @program(lambda d, r: (values(r, d, 60), r.integers(-60, 60, (4, 25)), values(r, d, 60)), dtypes=NUMBERS)
@@ -514,18 +293,118 @@ def sparse(dtype, rng):
 
 
 @program(sparse, scale=20.0)
-def spmm_rows(ptr, col, val, b, c):
-    # pragma parallel for
-    for i in range(c.shape[0]):
-        for k in range(ptr[i], ptr[i + 1]):
-            c[i, :] += val[k] * b[col[k], :]
-
-
-@program(sparse, scale=20.0)
 def spmv_rows(ptr, col, val, b, c):
     # pragma parallel for
     for i in range(c.shape[0]):
         c[i, 0] = np.dot(val[ptr[i] : ptr[i + 1]], b[col[ptr[i] : ptr[i + 1]], 0])
+
+
+# ---- masks, diagonals, triangles
+
+
+@program(matrices((23, 31), (23, 31), (23,)), dtypes=NUMBERS, scale=64.0)
+def selections(a, b, c):
+    # pragma :N=>simd
+    x = a[a > 0]
+    # pragma :N=>simd
+    y = a[a > 0] * 2 - b[a > 0]
+    # pragma :N=>simd
+    rows = a[c < 1]
+    # pragma :N=>simd
+    columns = a[:, b[0] > 0]
+    # pragma :N=>simd
+    part = a[3, b[0] > 0]
+    return x, y, rows, columns, part
+
+
+@program(matrices((23, 31), (23, 31), (23,)), dtypes=NUMBERS, scale=64.0, ulps=32)
+def masked_reductions(a, b, c):
+    m = c < 60
+    # pragma :N=>reduction(sum)
+    s = a[a > 0].sum()
+    # pragma :N=>reduction(sum)
+    t = np.sum(a[b > 0] - b[b > 0])
+    # pragma :N=>reduction(sum)
+    y = a[m].mean()
+    # pragma :N=>reduction(max)
+    u = a[m].max(axis=0)
+    # pragma :N=>reduction(min)
+    v = np.min(a[m], axis=1)
+    # pragma :N=>reduction(any)
+    w = np.any(a[m] > 50) or np.all(a[m] < 0)
+    # pragma :N=>reduction(sum)
+    x = a[m].mean(axis=0, keepdims=True) + a[m].var(axis=0)
+    # pragma :N=>reduction(sum)
+    n = np.count_nonzero(a > 0)
+    # pragma :N=>reduction(argmax)
+    p = a[a > 0].argmax()
+    return s, t, u, v, w, x, y, n, p
+
+
+@program(matrices((23, 31), (23, 31), (23,)), dtypes=FLOATS + INTS)
+def masked_stores(a, b, c):
+    # pragma :M=>parallel :N=>simd
+    a[b > 0] += 3
+    # pragma :M=>parallel :N=>simd
+    a[a < 0] = -a[a < 0]
+    # pragma :M=>parallel :N=>simd
+    b[c > 0] = 5
+    # pragma :M=>parallel :N=>simd
+    b[c > 0] = a[c > 0]
+    # pragma :M=>parallel :N=>simd
+    a[a > 2] = b[a > 2][::-1]
+    # pragma :M=>parallel :N=>simd
+    a[c < 0] = b[0]
+
+
+@program(lambda d, r: (np.zeros(3000, d), r.integers(0, 8, 3000)))
+def masked_stores_of_workers(a, labels):
+    # pragma parallel for
+    for k in range(8):
+        for _ in range(20):
+            a[labels == k] += k
+
+
+@program(matrices((12, 17), (12,)), dtypes=NUMBERS, scale=64.0)
+def diagonals(a, b):
+    # pragma :N=>simd
+    d = np.diag(a) + np.diagonal(a, -3)[0] + a.diagonal(offset=2)
+    # pragma :N=>simd
+    m = np.diag(b) + np.eye(12, dtype=b.dtype)
+    # pragma :N=>simd
+    k = np.eye(5, 7, 1) + np.eye(5, 7, -2) + np.identity(7)[:5]
+    # pragma :N=>simd
+    t = np.trace(a) + a.trace(offset=1)
+    # pragma :N=>simd
+    r = np.triu(a, 1) + np.tril(a * 2, -1)
+    return d, m, k, t, r
+
+
+@program(matrices((12, 17), (17,)), scale=64.0)
+def norms(a, b):
+    # pragma :N=>reduction(sum)
+    x = np.linalg.norm(b) + np.linalg.norm(a)
+    # pragma :N=>reduction(sum)
+    y = np.linalg.norm(a, axis=1) + np.linalg.norm(b, 1) + np.linalg.norm(b, ord=np.inf)
+    # pragma :N=>reduction(sum)
+    z = np.linalg.norm(a, axis=0, keepdims=True)
+    return x, y, z
+
+
+@program(matrices((40,), (40,)), dtypes=NUMBERS)
+def extrema_of_scalars(a, b):
+    # pragma parallel for simd
+    for i in range(a.shape[0]):
+        b[i] = np.max((a[i], b[i])) - np.min((a[i], b[i]))
+
+
+@program(matrices((12,), (17,)), dtypes=NUMBERS)
+def outer_ufuncs(a, b):
+    # pragma :M=>parallel :N=>simd
+    x = np.add.outer(a, b)
+    # pragma :M=>parallel :N=>simd
+    y = np.maximum.outer(a, b[:5]) - np.subtract.outer(a, 2)[:, None]
+    return x, y
 
 
 # ---- explicit vectors
@@ -572,64 +451,3 @@ def kmeans_assignment(points, centres):
         d = np.sum((centres - points[i]) ** 2, axis=1)
         labels[i] = np.argmin(d)
     return labels
-
-
-@program(matrices((4, 9, 9), (3, 4, 3, 3)), scale=64.0)
-def conv2d(image, weights):
-    k, _, h, w = weights.shape[0], weights.shape[1], image.shape[1] - 2, image.shape[2] - 2
-    out = np.zeros((k, h, w), dtype=image.dtype)
-    # pragma parallel for
-    for i in range(h):
-        for j in range(w):
-            for o in range(k):
-                out[o, i, j] = np.sum(image[:, i : i + 3, j : j + 3] * weights[o])
-    return out
-
-
-@program(lambda d, r: (np.abs(values(r, d, 16, 18)) + 0.1, np.ones(16, d), np.ones(18, d)), scale=64.0, ulps=32)
-def sinkhorn(kernel, u, v):
-    for t in range(3):
-        # pragma :M=>parallel :N=>reduction(sum)
-        u[:] = 1.0 / (kernel @ v)
-        # pragma :M=>parallel :N=>reduction(sum)
-        v[:] = 1.0 / (kernel.T @ u)
-
-
-@program(matrices((30, 14)), scale=64.0, ulps=64)
-def correlation(data):
-    m = data.shape[1]
-    # pragma :N=>parallel
-    mean = np.mean(data, axis=0)
-    # pragma :N=>parallel
-    stddev = np.std(data, axis=0)
-    # pragma :N=>parallel
-    stddev[stddev <= 0.1] = 1.0
-    # pragma :M=>parallel
-    data -= mean
-    # pragma :M=>parallel
-    data /= np.sqrt(30.0) * stddev
-    corr = np.eye(m, dtype=data.dtype)
-    # pragma parallel for
-    for i in range(m - 1):
-        corr[i + 1 : m, i] = data[:, i] @ data[:, i + 1 : m]
-        corr[i, i + 1 : m] = corr[i + 1 : m, i]
-    return corr
-
-
-def bins(dtype, rng):
-    return values(rng, dtype, 200), np.abs(values(rng, dtype, 200)), 5
-
-
-@program(bins, dtypes=("float64",), scale=64.0, ulps=32)
-def azimint(data, radius, n):
-    rmax = radius.max()
-    res = np.zeros(n)
-    # pragma parallel for
-    for i in range(n):
-        r1 = rmax * i / n
-        r2 = rmax * (i + 1) / n
-        mask = np.logical_and(r1 <= radius, radius < r2)
-        on_values = np.sum(np.where(mask, data, 0))
-        count = np.sum(mask)
-        res[i] = on_values / np.maximum(count, 1)
-    return res

@@ -7,7 +7,7 @@ tolerance of its floats. What a program returns, and every array it was given, i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,14 +24,18 @@ class Program:
     dtypes: tuple[str, ...]
     ulps: float
     scale: float
+    options: dict = field(default_factory=dict)  # of appy.jit
 
 
-PROGRAMS: dict[str, Program] = {}
+PROGRAMS: dict[str, Program] = {}  # by module.name
 
 
-def program(make, dtypes=FLOATS, ulps=8.0, scale=0.0):
+def program(make, dtypes=FLOATS, ulps=8.0, scale=0.0, options=None):
     def register(function):
-        PROGRAMS[function.__name__] = Program(function.__name__, function, make, tuple(dtypes), ulps, scale)
+        name = function.__name__
+        key = f"{function.__module__}.{name}"
+        assert key not in PROGRAMS, key
+        PROGRAMS[key] = Program(name, function, make, tuple(dtypes), ulps, scale, options or {})
         return function
 
     return register

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import array_programs  # noqa: F401  (registers)
+import kernel_programs  # noqa: F401  (registers)
 import numpy as np
 import programs  # noqa: F401  (registers)
 import pytest
@@ -22,7 +23,7 @@ def test_compiled_equals_python(program, dtype):
     fast_args = program.make(dtype, np.random.default_rng(7))
     with np.errstate(all="ignore"):
         want = program.function(*plain_args)
-    compiled = appy.jit(strict=True)(copy.copy(program.function))
+    compiled = appy.jit(strict=True, **program.options)(copy.copy(program.function))
     got = compiled(*fast_args)
     assert_same(got, want, ulps=program.ulps, scale=program.scale)
     assert_same(list(fast_args), list(plain_args), ulps=program.ulps, scale=program.scale, where="arguments")

@@ -6,13 +6,14 @@ import re
 import warnings
 
 import numpy as np
-import programs  # noqa: F401  (registers)
+import programs
 import pytest
 from registry import PROGRAMS
 
 import appy
 
-CASES = [(p, d) for p in PROGRAMS.values() for d in p.dtypes if p.name != "overlapping_views"]
+LOOPS = [p for p in PROGRAMS.values() if p.function.__module__ == programs.__name__]
+CASES = [(p, d) for p in LOOPS for d in p.dtypes if p.name != "overlapping_views"]
 
 
 GRAPHS: dict[tuple[str, str], list[str]] = {}
@@ -24,7 +25,7 @@ def graph(capfd):
 
     def last(name: str, dtype: str) -> list[str]:
         if (name, dtype) not in GRAPHS:
-            program = PROGRAMS[name]
+            program = PROGRAMS[f"programs.{name}"]
             capfd.readouterr()
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")

@@ -62,7 +62,8 @@ class Collector {
   std::vector<const Op*> loops_;
 };
 
-/// A store or atomic that `op` executes, but for those to arrays of the region's own.
+}  // namespace
+
 bool writes_to_parameter(const Op& op) {
   const Effect effect = info(op.code).effect;
   if (effect == Effect::store || effect == Effect::atomic) return !alloc_of(*op.view());
@@ -73,8 +74,6 @@ bool writes_to_parameter(const Op& op) {
     return false;
   });
 }
-
-}  // namespace
 
 bool nothing_written_before(const Op& op) {
   for (const Op* at = &op; at; at = at->parent->owner) {

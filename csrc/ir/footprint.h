@@ -26,6 +26,8 @@ struct ArrayFootprint {
 
 /// One entry a view parameter, in parameter order.
 std::vector<ArrayFootprint> footprint(const Graph&);
+/// A store or atomic that `op` executes, but for those to arrays of the region's own.
+bool writes_to_parameter(const Op&);
 /// Nothing that the interpreter would find is written before `op` executes, in earlier iterations either: the region's
 /// own arrays do not count.
 bool nothing_written_before(const Op& op);

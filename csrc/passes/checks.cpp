@@ -7,8 +7,11 @@
 // 2. A test that Python's own run might not fail must not be hoisted where it can be avoided: bounds that are not
 // exact,
 //    and conditions that the bounds do not follow, keep the check in place.
-// 3. Bounds computed before the loops are trusted only together with the overflow conditions of their computation.
+// 3. Where something was written before the loops, a test of nothing but the region's scalars and extents goes in front
+//    of the first write.
+// 4. Bounds computed before the loops are trusted only together with the overflow conditions of their computation.
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -35,7 +38,8 @@ namespace {
 /// Conditions, all of them needed, that imply a check's condition in every iteration.
 class Requirement {
  public:
-  Requirement(Extremes& extremes, const Op& where) : extremes_(extremes), where_(where) {}
+  Requirement(Extremes& extremes, Ranges& ranges, const Op& where)
+      : extremes_(extremes), ranges_(ranges), where_(where) {}
 
   bool add(Value& condition, bool holds) {
     if (extremes_.is_before(condition)) {
@@ -65,6 +69,8 @@ class Requirement {
         return holds ? less(*op->operands[1], *op->operands[0], false) : less(*op->operands[0], *op->operands[1], true);
       case Opcode::ne_:
         return holds && nonzero(*op);
+      case Opcode::eq_:
+        return holds && equal(*op->operands[0], *op->operands[1]);
       case Opcode::ovf_add_:
       case Opcode::ovf_sub_:
       case Opcode::ovf_mul_:
@@ -108,6 +114,31 @@ class Requirement {
     return true;
   }
 
+  /// Two extents are the same function of the loops' variables and of values that do not vary, in pairs: those have to
+  /// be equal.
+  bool equal(Value& a, Value& b) {
+    if (&a == &b) return true;
+    if (!is_whole(a) || !is_whole(b)) return false;
+    if (extremes_.is_before(a) && extremes_.is_before(b)) {
+      needed_.push_back(builder().op(Opcode::eq_, {&a, &b}));
+      return true;
+    }
+    if (!a.op || !b.op) return false;
+    const bool alike = a.op->code == b.op->code && ir::is_pure(a.op->code) && !a.op->operands.empty();
+    if (alike && a.op->operands.size() == b.op->operands.size() && a.op->dim == b.op->dim) {
+      for (size_t k = 0; k < a.op->operands.size(); ++k) {
+        if (!equal(*a.op->operands[k], *b.op->operands[k])) return false;
+      }
+      return true;
+    }
+    // An extent that is not cut off at 0, because it is known not to be negative.
+    for (const auto& [cut, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+      if (cut->op->code != Opcode::pymax_ || constant(*cut->op->operands[1]) != 0) continue;
+      if (ranges_.proves_ge(*other, 0, where_)) return equal(*cut->op->operands[0], *other);
+    }
+    return false;
+  }
+
   bool nonzero(const Op& op) {
     if (!is_whole(*op.operands[0])) return false;
     const auto x = extremes_.of(*op.operands[0], where_), y = extremes_.of(*op.operands[1], where_);
@@ -137,6 +168,7 @@ class Requirement {
   }
 
   Extremes& extremes_;
+  Ranges& ranges_;
   const Op& where_;
   bool exact_ = true;
   std::vector<Value*> needed_;
@@ -177,27 +209,74 @@ class Checks {
       return;
     }
     if (ir::enclosing_loop(*check.parent) && hoist(check)) return;
-    if (!check.check->declines && ir::nothing_written_before(check)) {
-      check.check->declines = true;
-      check.check->has_state = false;
-      check.operands.resize(first_state(check));
-      changed_ = true;
+    if (check.check->declines) return;
+    if (!ir::nothing_written_before(check)) {
+      if (check.parent != graph_.body || !may_move(*check.operands[0])) return;
+      Op& write = first_write();
+      move(*check.operands[0], write);
+      // Who declines needs no words for a message; they may be computed later only.
+      check.check->ninfo = 0;
+      graph_.body->remove(&check);
+      graph_.body->insert_before(&write, &check);
+      check.operands.resize(1);
+      ranges_.reset();
     }
+    check.check->declines = true;
+    check.check->has_state = false;
+    check.operands.resize(first_state(check));
+    changed_ = true;
+  }
+
+  /// The region's first op that writes; there is one.
+  Op& first_write() {
+    Op* op = graph_.body->first;
+    while (!ir::writes_to_parameter(*op)) op = op->next;
+    return *op;
+  }
+
+  /// Is it computed from the region's scalars and extents alone?
+  bool may_move(const Value& v) const {
+    if (!v.op) return v.block == graph_.body;
+    if (v.op->parent != graph_.body || !ir::is_pure(v.op->code)) return false;
+    return std::all_of(v.op->operands.begin(), v.op->operands.end(),
+                       [&](const Value* operand) { return operand->type.is_view() || may_move(*operand); });
+  }
+
+  /// Puts what computes the value in front of an op, where it stands behind it.
+  void move(const Value& v, Op& front) {
+    Op* op = v.op;
+    if (!op || v.type.is_view()) return;
+    for (const Op* at = op; at; at = at->prev) {
+      if (at == &front) break;
+      if (!at->prev) return;  // it stands before
+    }
+    for (const Value* operand : op->operands) move(*operand, front);
+    graph_.body->remove(op);
+    graph_.body->insert_before(&front, op);
   }
 
   bool hoist(Op& check) {
     Op& outer = *ancestor_in(*graph_.body, check);
-    if (!ir::nothing_written_before(outer)) return false;
     Extremes extremes(graph_, ranges(), outer, inspected_[&outer]);
     extremes.builder().set_loc(check.loc);
     const Op* mark = outer.prev;
-    Requirement requirement(extremes, check);
+    Requirement requirement(extremes, ranges(), check);
     if (!requirement.add(*check.operands[0], true) || !requirement.exact() ||
         (check.check->kind != CheckKind::overflow_ && !extremes.cuts_exactly(path_to(check, outer), check))) {
       drop_after(mark, outer);
       return false;
     }
-    emit(extremes.builder(), requirement.needed(), outer, check.loc);
+    const std::vector<Value*> needed = requirement.needed();
+    if (!ir::nothing_written_before(outer)) {
+      bool may = !is_for(outer) ||
+                 (may_move(*outer.operands[0]) && may_move(*outer.operands[1]) && may_move(*outer.operands[2]));
+      for (const Value* condition : needed) may = may && may_move(*condition);
+      if (!may) {
+        drop_after(mark, outer);
+        return false;
+      }
+    }
+    emit(extremes.builder(), needed, outer, check.loc);
     inspected_[&outer] = extremes.inspected();
     check.parent->remove(&check);
     changed_ = true;
@@ -219,7 +298,13 @@ class Checks {
       ir::Check test;
       test.kind = CheckKind::decline_;
       test.declines = true;
-      b.check(std::move(test), condition, {}, {});
+      Op* made = b.check(std::move(test), condition, {}, {});
+      if (!ir::nothing_written_before(outer)) {
+        Op& write = first_write();
+        move(*condition, write);
+        graph_.body->remove(made);
+        graph_.body->insert_before(&write, made);
+      }
     }
     ranges_.reset();
   }

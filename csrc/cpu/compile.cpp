@@ -86,7 +86,8 @@ void note_in_perf_map(const void* code, size_t size, std::string_view name) {
 Isa detect() {
   static const Isa found = [] {
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2")) {
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2") ||
+        !__builtin_cpu_supports("f16c")) {
       return Isa::none;
     }
     const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&

@@ -9,6 +9,10 @@
 
 namespace appy::cpu {
 
+/// Computed on in vector registers. What f16 there is in a graph by then is loaded, stored, chosen and converted: it is
+/// an unsigned integer of 16 bits to the backend.
+inline bool is_float(ir::DType t) { return t == ir::DType::f32_ || t == ir::DType::f64_; }
+
 enum class Isa : uint8_t { none, avx2, avx512 };
 
 /// The best instruction set of this machine: none below AVX2+FMA+BMI2; AVX-512 means F, DQ, BW, VL and CD.

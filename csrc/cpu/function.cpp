@@ -148,7 +148,7 @@ x86::Reg Function::reg(const ir::Value* v) {
     x86::Reg r = new_reg(v->type.dtype);
     hoist(0, [&] {
       x86::Mem word = x86::ptr(args_, 8 * m_.param_word[v->id]);
-      if (ir::is_real(v->type.dtype)) {
+      if (is_float(v->type.dtype)) {
         load_scalar(v->type.dtype, r, word);
       } else {
         cc_.mov(r.as<x86::Gp>(), word);
@@ -257,7 +257,7 @@ bool Function::deferred(const ir::Op& op) const {
       if (!joins(op)) return false;
       return joins(user) ? deferred(user) : user.code == Opcode::check_ && user.operands[0] == v;
     case Opcode::mul_:
-      return ir::is_real(v->type.dtype) && (user.code == Opcode::add_ || user.code == Opcode::sub_) && may_fuse(op);
+      return is_float(v->type.dtype) && (user.code == Opcode::add_ || user.code == Opcode::sub_) && may_fuse(op);
     default:
       return false;
   }

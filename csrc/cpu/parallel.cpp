@@ -111,14 +111,14 @@ bool Function::can_outline(const ir::Op& loop) const {
   if (!can_reorder(loop)) return false;
   for (size_t i = 0; i < loop.results.size(); ++i) {
     const Combiner c = loop.loop->carried[i].combiner;
-    if (m_.graph.exact && ir::is_real(loop.results[i]->type.dtype) && (c == Combiner::sum_ || c == Combiner::prod_)) {
+    if (m_.graph.exact && is_float(loop.results[i]->type.dtype) && (c == Combiner::sum_ || c == Combiner::prod_)) {
       return false;
     }
   }
   bool keep = false;
   ir::walk(*loop.blocks[0], [&](ir::Op& op) {
     keep |= op.code == Opcode::break_ && ir::enclosing_loop(*op.parent) == &loop;
-    keep |= op.code == Opcode::atomic_ && m_.graph.exact && ir::is_real(op.operands[0]->type.dtype);
+    keep |= op.code == Opcode::atomic_ && m_.graph.exact && is_float(op.operands[0]->type.dtype);
   });
   return !keep;
 }
@@ -248,7 +248,7 @@ void Function::emit_outlined(const Outlined& outlined) {
   outlined.node->setArg(4, chunk);
   auto word = [&](size_t i) { return x86::qword_ptr(closure, static_cast<int32_t>(8 * i)); };
   auto load = [&](DType t, x86::Reg to, size_t i) {
-    if (ir::is_real(t)) {
+    if (is_float(t)) {
       load_scalar(t, to, word(i));
     } else {
       cc_.mov(to.as<x86::Gp>(), word(i));

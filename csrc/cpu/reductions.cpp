@@ -84,7 +84,7 @@ void Function::combine(const ir::Loop& loop, std::span<const DType> types, std::
     asmjit::Label yes = cc_.newLabel(), no = cc_.newLabel(), equal = cc_.newLabel();
     take[i] = cc_.newGpq();
     cc_.xor_(take[i].r32(), take[i].r32());
-    if (ir::is_real(t)) {
+    if (is_float(t)) {
       auto compare = [&](const x86::Reg& x, const x86::Reg& y) {
         cc_.emit(t == DType::f64_ ? x86::Inst::kIdVucomisd : x86::Inst::kIdVucomiss, x, y);
       };
@@ -117,7 +117,7 @@ void Function::combine(const ir::Loop& loop, std::span<const DType> types, std::
       cc_.jmp(no);
     }
     cc_.bind(equal);
-    if (ir::is_real(types[tie])) {
+    if (is_float(types[tie])) {
       const bool wide = types[tie] == DType::f64_;
       const bool first = loop.carried[i].combiner == Combiner::follow_first_;
       cc_.emit(wide ? x86::Inst::kIdVucomisd : x86::Inst::kIdVucomiss, first ? a[tie] : b[tie],

@@ -26,6 +26,7 @@ void Function::canonicalize(x86::Gp r, DType t) {
       cc_.movzx(r.r32(), r.r8());
       break;
     case DType::u16_:
+    case DType::f16_:
       cc_.movzx(r.r32(), r.r16());
       break;
     case DType::u32_:
@@ -412,7 +413,7 @@ Flags Function::compare(const ir::Op& op) {
   const ir::Value *a = op.operands[0], *b = op.operands[1];
   const DType t = a->type.dtype;
   using CC = x86::CondCode;
-  if (ir::is_real(t)) {
+  if (is_float(t)) {
     // Swapped so that "above" conditions, false when unordered, do.
     const bool swap = op.code == Opcode::lt_ || op.code == Opcode::le_;
     const ir::Value *x = swap ? b : a, *y = swap ? a : b;

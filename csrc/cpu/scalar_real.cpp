@@ -75,7 +75,7 @@ void Function::real_arithmetic(Opcode code, DType t, x86::Xmm to, x86::Xmm a, co
 }
 
 void Function::arithmetic(Opcode code, DType t, x86::Reg to, x86::Reg a, x86::Reg b) {
-  if (ir::is_real(t)) {
+  if (is_float(t)) {
     real_arithmetic(code, t, to.as<x86::Xmm>(), a.as<x86::Xmm>(), b);
   } else {
     if (t == DType::bool_) {
@@ -202,9 +202,9 @@ void Function::emit_select(const ir::Op& op, x86::Reg to) {
   x86::Reg a = reg(op.operands[1]), b = reg(op.operands[2]);
   x86::Reg r = new_reg(t);
   const ir::Value* condition = op.operands[0];
-  if (!ir::is_real(t)) {
+  if (!is_float(t)) {
     const bool lazy = !bound(condition) && condition->op && !is_const(condition) && deferred(*condition->op);
-    if (lazy && condition->op->code != Opcode::not_ && !ir::is_real(condition->op->operands[0]->type.dtype)) {
+    if (lazy && condition->op->code != Opcode::not_ && !is_float(condition->op->operands[0]->type.dtype)) {
       const ir::Op& c = *condition->op;
       const bool ovf = c.code == Opcode::ovf_add_ || c.code == Opcode::ovf_sub_ || c.code == Opcode::ovf_mul_;
       Flags flags = ovf ? overflow(c) : compare(c);
@@ -237,10 +237,27 @@ void Function::emit_select(const ir::Op& op, x86::Reg to) {
   move(to, r);
 }
 
+void Function::half_to_float(x86::Xmm to, x86::Gp from) {
+  cc_.vmovd(to, from.r32());
+  cc_.vcvtph2ps(to, to);
+}
+
+void Function::float_to_half(x86::Gp to, x86::Xmm from) {
+  x86::Xmm half = cc_.newXmm();
+  cc_.vcvtps2ph(half, from, 0);
+  cc_.vmovd(to.r32(), half);
+  canonicalize(to, DType::f16_);
+}
+
 void Function::emit_cast(DType to_type, DType from_type, x86::Reg to, const ir::Value* from) {
-  const bool to_real = ir::is_real(to_type), from_real = ir::is_real(from_type);
+  const bool to_real = is_float(to_type), from_real = is_float(from_type);
   const bool wide = (to_real ? to_type : from_type) == DType::f64_;
   if (to_type == from_type) return move(to, reg(from));
+  if (from_type == DType::f16_ || to_type == DType::f16_) {
+    APPY_CHECK(from_type == DType::f32_ || to_type == DType::f32_, "the pass `halves` leaves conversions by f32 only");
+    return to_type == DType::f16_ ? float_to_half(to.as<x86::Gp>(), xmm(from))
+                                  : half_to_float(to.as<x86::Xmm>(), gp(from));
+  }
   if (to_real && from_real) {
     x86::Xmm a = xmm(from);
     cc_.emit(to_type == DType::f64_ ? Id::kIdVcvtss2sd : Id::kIdVcvtsd2ss, to, a, a);
@@ -334,8 +351,8 @@ void Function::emit_pure(const ir::Op& op, x86::Reg to) {
       return emit_cast(t, op.operands[0]->type.dtype, to, op.operands[0]);
     case Opcode::bitcast_: {
       const ir::Value* a = op.operands[0];
-      const bool from_real = ir::is_real(a->type.dtype);
-      if (from_real == ir::is_real(t)) {
+      const bool from_real = is_float(a->type.dtype);
+      if (from_real == is_float(t)) {
         move(to, reg(a));
       } else if (from_real) {
         t == DType::i64_ || t == DType::u64_ ? cc_.vpextrq(to.as<x86::Gp>(), xmm(a), 0)
@@ -343,14 +360,14 @@ void Function::emit_pure(const ir::Op& op, x86::Reg to) {
       } else {
         t == DType::f64_ ? cc_.vmovq(to.as<x86::Xmm>(), gp(a)) : cc_.vmovd(to.as<x86::Xmm>(), gp(a).r32());
       }
-      if (!ir::is_real(t)) canonicalize(to.as<x86::Gp>(), t);
+      if (!is_float(t)) canonicalize(to.as<x86::Gp>(), t);
       return;
     }
     default:
       break;
   }
   if (t == DType::bool_) return emit_bool(op, to.as<x86::Gp>());
-  if (ir::is_real(t)) return emit_real(op, to.as<x86::Xmm>());
+  if (is_float(t)) return emit_real(op, to.as<x86::Xmm>());
   emit_int(op, to.as<x86::Gp>());
 }
 
@@ -417,15 +434,23 @@ void Function::atomic_update(const ir::Op& op, DType t, x86::Mem at, x86::Reg va
     if (size == 2) return r.r16();
     return r.r8();
   };
-  if (code == Opcode::add_ && !ir::is_real(t) && t != DType::bool_) {
+  if (code == Opcode::add_ && ir::is_int(t)) {
     if (!alone_) cc_.lock();
     cc_.add(at, sized(value.as<x86::Gp>()));
     return;
   }
+  const auto update = [&](x86::Reg sum, x86::Reg old) {
+    if (t != DType::f16_) return arithmetic(code, t, sum, old, value);
+    x86::Xmm wide_old = cc_.newXmmSs(), wide_value = cc_.newXmmSs(), wide_sum = cc_.newXmmSs();
+    half_to_float(wide_old, old.as<x86::Gp>());
+    half_to_float(wide_value, value.as<x86::Gp>());
+    arithmetic(code, DType::f32_, wide_sum, wide_old, wide_value);
+    float_to_half(sum.as<x86::Gp>(), wide_sum);
+  };
   if (alone_) {
     x86::Reg old = new_reg(t), sum = new_reg(t);
     load_scalar(t, old, at);
-    arithmetic(code, t, sum, old, value);
+    update(sum, old);
     store_scalar(t, at, sum);
     return;
   }
@@ -434,14 +459,14 @@ void Function::atomic_update(const ir::Op& op, DType t, x86::Mem at, x86::Reg va
   size == 8 ? cc_.mov(expected, at) : size == 4 ? cc_.mov(expected.r32(), at) : cc_.movzx(expected.r32(), at);
   cc_.bind(again);
   x86::Reg old = new_reg(t), sum = new_reg(t);
-  if (ir::is_real(t)) {
+  if (is_float(t)) {
     size == 8 ? cc_.vmovq(old.as<x86::Xmm>(), expected) : cc_.vmovd(old.as<x86::Xmm>(), expected.r32());
   } else {
     cc_.mov(old.as<x86::Gp>(), expected);
     canonicalize(old.as<x86::Gp>(), t);
   }
-  arithmetic(code, t, sum, old, value);
-  if (ir::is_real(t)) {
+  update(sum, old);
+  if (is_float(t)) {
     size == 8 ? cc_.vpextrq(desired, sum.as<x86::Xmm>(), 0) : cc_.vpextrd(desired.r32(), sum.as<x86::Xmm>(), 0);
   } else {
     cc_.mov(desired, sum.as<x86::Gp>());

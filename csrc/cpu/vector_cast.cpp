@@ -14,7 +14,7 @@ using ir::Opcode;
 bool VectorLoop::cast_by_lane(DType to, DType from) const {
   if (avx512_) return false;
   const bool wide_from = from == DType::i64_ || from == DType::u64_, wide_to = to == DType::i64_ || to == DType::u64_;
-  return (wide_from && to == DType::f32_) || (wide_to && ir::is_real(from));
+  return (wide_from && to == DType::f32_) || (wide_to && is_float(from));
 }
 
 Regs VectorLoop::cast(DType to, DType from, const Regs& a) {
@@ -191,7 +191,13 @@ x86::Reg VectorLoop::int_to_real(DType to, DType from, x86::Vec a) {
 
 x86::Reg VectorLoop::cast1(DType to, DType from, x86::Reg a) {
   if (to == from) return a;
-  const bool to_real = ir::is_real(to), from_real = ir::is_real(from);
+  if (from == DType::f16_ || to == DType::f16_) {
+    APPY_CHECK(from == DType::f32_ || to == DType::f32_, "the pass `halves` leaves conversions by f32 only");
+    x86::Vec r = vec(bytes(to));
+    to == DType::f16_ ? cc_.vcvtps2ph(r, as_vec(a), 0) : cc_.vcvtph2ps(r, as_vec(a));
+    return r;
+  }
+  const bool to_real = is_float(to), from_real = is_float(from);
   const int size = ir::size_of(to);
   if (from == DType::bool_) {
     const uint64_t one = to == DType::f64_   ? std::bit_cast<uint64_t>(1.0)

@@ -10,7 +10,7 @@ using ir::Opcode;
 
 bool VectorLoop::may_fold(const ir::Op& load) const {
   const ir::Value* v = load.result();
-  if (!ir::is_real(v->type.dtype) || f_.module().uses[v->id] != 1) return false;
+  if (!is_float(v->type.dtype) || f_.module().uses[v->id] != 1) return false;
   const ir::Op& user = *f_.module().user[v->id];
   if (user.parent != load.parent || f_.deferred(user)) return false;
   for (const ir::Op* at = &load; at != &user; at = at->next) {
@@ -160,7 +160,7 @@ bool VectorLoop::dies(const ir::Value* v, const ir::Op& user) const {
 }
 
 bool VectorLoop::with_memory(const ir::Op& op) {
-  if (folded_.empty() || op.operands.size() != 2 || !ir::is_real(op.result()->type.dtype)) return false;
+  if (folded_.empty() || op.operands.size() != 2 || !is_float(op.result()->type.dtype)) return false;
   const bool wide = op.result()->type.dtype == DType::f64_;
   const auto pick = [&](InstId d, InstId f) { return wide ? d : f; };
   InstId id;

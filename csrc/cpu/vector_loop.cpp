@@ -25,7 +25,7 @@ bool VectorLoop::supports(Function& f, const ir::Op& loop) {
   if (!can_reorder(loop)) return false;
   for (size_t i = 0; i < loop.results.size(); ++i) {
     const Combiner c = loop.loop->carried[i].combiner;
-    if (f.module().graph.exact && ir::is_real(loop.results[i]->type.dtype) &&
+    if (f.module().graph.exact && is_float(loop.results[i]->type.dtype) &&
         (c == Combiner::sum_ || c == Combiner::prod_)) {
       return false;
     }
@@ -59,7 +59,7 @@ void VectorLoop::choose_shape() {
   if (interleave && !masked_only_) main_unroll_ = 2;
   bool calls = false;
   ir::walk(*loop_.blocks[0], [&](ir::Op& op) {
-    if (op.results.empty() || !ir::is_real(op.result()->type.dtype) || !ir::is_pure(op.code)) return;
+    if (op.results.empty() || !is_float(op.result()->type.dtype) || !ir::is_pure(op.code)) return;
     calls |= op.code != Opcode::scale_ && d_.varying(op.result()) && scalar_function(op.code, op.result()->type.dtype);
   });
   if (calls) main_unroll_ = 1;
@@ -398,7 +398,7 @@ x86::Reg VectorLoop::across_lanes(Opcode code, DType t, x86::Reg r) {
   }
   lanes_ = all;
   x86::Reg to = f_.new_reg(t);
-  if (ir::is_real(t)) {
+  if (is_float(t)) {
     cc_.vmovaps(to.as<x86::Xmm>(), v.xmm());
   } else {
     ir::size_of(t) == 8 ? cc_.vpextrq(to.as<x86::Gp>(), v.xmm(), 0) : cc_.vpextrd(to.as<x86::Gp>().r32(), v.xmm(), 0);

@@ -343,7 +343,7 @@ x86::Mem VectorLoop::gather_address(const Place& p, int u, bool& narrow) {
 x86::Reg VectorLoop::gather(const ir::Op& op, const Place& p, int u) {
   const DType t = op.result()->type.dtype;
   const int size = ir::size_of(t);
-  const bool real = ir::is_real(t);
+  const bool real = is_float(t);
   bool short_index = false;
   const x86::Mem m = gather_address(p, u, short_index);
   x86::Vec r = vec(bytes(t));

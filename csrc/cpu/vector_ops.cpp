@@ -25,7 +25,7 @@ void VectorLoop::pure(const ir::Op& op) {
   if (f_.module().uses[v->id] == 0 || d_.narrow_index(v)) return;
   if (op.code == Opcode::mul_ && f_.deferred(op)) return;
   if (negates_for_fma(v)) return;
-  if ((op.code == Opcode::add_ || op.code == Opcode::sub_) && ir::is_real(t) && fused(op)) return;
+  if ((op.code == Opcode::add_ || op.code == Opcode::sub_) && is_float(t) && fused(op)) return;
   if (op.code == Opcode::fma_) {
     fused(op);
     return;
@@ -94,7 +94,7 @@ void VectorLoop::pure(const ir::Op& op) {
     case Opcode::floordiv_:
     case Opcode::mod_:
     case Opcode::rem_: {
-      if (ir::is_real(t)) break;
+      if (is_float(t)) break;
       Regs a = get(op.operands[0]);
       if (f_.is_const(op.operands[1])) {
         const int64_t c = f_.const_int(op.operands[1]);
@@ -194,7 +194,7 @@ void VectorLoop::pure(const ir::Op& op) {
     }
     return finish(r);
   }
-  if (ir::is_real(t) && op.code != Opcode::scale_ && scalar_function(op.code, t)) {
+  if (is_float(t) && op.code != Opcode::scale_ && scalar_function(op.code, t)) {
     if (!call_vector(op)) by_lane(op);
     return;
   }
@@ -214,7 +214,7 @@ x86::Reg VectorLoop::elementwise(Opcode code, DType t, x86::Reg a, x86::Reg b, x
     f_.move(to, r);
     return to;
   }
-  return ir::is_real(t) ? real_op(code, t, a, b, to) : int_op(code, t, a, b, to);
+  return is_float(t) ? real_op(code, t, a, b, to) : int_op(code, t, a, b, to);
 }
 
 x86::Reg VectorLoop::real_op(Opcode code, DType t, x86::Reg a, x86::Reg b, x86::Reg to) {
@@ -334,7 +334,7 @@ x86::Reg VectorLoop::compare(Opcode code, DType t, x86::Reg a, x86::Reg b) {
         return mask_not(mask_andn(b, a));
     }
   }
-  if (!ir::is_real(t)) return compare_int(code, t, as_vec(a), as_vec(b));
+  if (!is_float(t)) return compare_int(code, t, as_vec(a), as_vec(b));
   const bool wide = t == DType::f64_;
   switch (code) {
     case Opcode::eq_:

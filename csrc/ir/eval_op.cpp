@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "ir/eval.h"
+#include "ir/half.h"
 #include "ir/typing.h"
 
 namespace appy::ir {
@@ -32,6 +33,16 @@ T real_of(Word w) {
 
 Word word_of(float v) { return std::bit_cast<uint32_t>(v); }
 Word word_of(double v) { return std::bit_cast<Word>(v); }
+
+double double_of(DType t, Word w) {
+  if (t == DType::f16_) return static_cast<double>(Half::of_bits(w));
+  return t == DType::f32_ ? static_cast<double>(real_of<float>(w)) : real_of<double>(w);
+}
+
+Word word_of(DType t, double v) {
+  if (t == DType::f16_) return Half(v).bits;
+  return t == DType::f32_ ? word_of(static_cast<float>(v)) : word_of(v);
+}
 
 /// The remainder with the divisor's sign, as CPython's float_rem and NumPy's npy_remainder.
 template <class T>
@@ -210,6 +221,14 @@ Word real_op(Opcode code, std::span<const Word> w) {
   }
 }
 
+/// In f32, and rounded once more.
+Word half_op(Opcode code, std::span<const Word> w) {
+  std::vector<Word> wide;
+  for (Word v : w) wide.push_back(word_of(static_cast<float>(Half::of_bits(v))));
+  const Word result = real_op<float>(code, wide);
+  return info(code).rule == Rule::boolean ? result : Half(static_cast<double>(real_of<float>(result))).bits;
+}
+
 Word wrapping_pow(Word base, Word exponent) {
   Word result = 1;
   for (; exponent; exponent >>= 1, base *= base) {
@@ -329,18 +348,18 @@ Word int_of_real(double x) {
 
 Word cast(DType to, DType from, Word w) {
   if (to == DType::bool_) {
-    if (from == DType::f32_) return real_of<float>(w) != 0;
-    if (from == DType::f64_) return real_of<double>(w) != 0;
-    return w != 0;
+    return is_real(from) ? double_of(from, w) != 0 : w != 0;
   }
   if (is_real(from)) {
-    const double x = from == DType::f32_ ? static_cast<double>(real_of<float>(w)) : real_of<double>(w);
-    if (to == DType::f64_) return word_of(x);
-    if (to == DType::f32_) return from == to ? w : word_of(static_cast<float>(x));
+    if (from == to) return w;
+    const double x = double_of(from, w);
+    if (is_real(to)) return word_of(to, x);
     return canonical(to, int_of_real(x));
   }
   if (to == DType::f64_) return word_of(is_signed(from) ? double(static_cast<int64_t>(w)) : double(w));
   if (to == DType::f32_) return word_of(is_signed(from) ? float(static_cast<int64_t>(w)) : float(w));
+  // What doubles do not hold is beyond the largest half.
+  if (to == DType::f16_) return word_of(to, is_signed(from) ? double(static_cast<int64_t>(w)) : double(w));
   return canonical(to, w);
 }
 
@@ -371,6 +390,7 @@ Word evaluate_op(Opcode code, DType result, DType operand, std::span<const Word>
     case TypeClass::real:
       break;
   }
+  if (operand == DType::f16_) return half_op(code, w);
   return operand == DType::f32_ ? real_op<float>(code, w) : real_op<double>(code, w);
 }
 

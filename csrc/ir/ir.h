@@ -44,7 +44,7 @@ struct Type {
 };
 inline Type scalar(DType t) { return {t, -1, Layout::strided}; }
 
-/// A scalar in 64 bits: integers sign- or zero-extended, bool 0 or 1, f64 its bits, f32 its bits in the low half.
+/// A scalar in 64 bits: integers sign- or zero-extended, bool 0 or 1, f64 its bits, f32 and f16 theirs in the low bits.
 /// Constants, arguments, results and snapshots all use it.
 using Word = uint64_t;
 

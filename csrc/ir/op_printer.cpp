@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "ir/half.h"
 #include "ir/typing.h"
 
 namespace appy::ir {
@@ -47,6 +48,13 @@ std::string real_text(Bits bits, Bits quiet_nan) {
   if (std::isnan(value)) return bits == quiet_nan ? "nan" : "nan(" + hex(bits) + ")";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   return shortest(value);
+}
+
+/// The digits that its value needs as a float: they read back to it.
+std::string half_text(Word word) {
+  const auto value = static_cast<float>(Half::of_bits(word));
+  if (std::isnan(value)) return word == 0x7e00 ? "nan" : "nan(" + hex(word) + ")";
+  return real_text<float, uint32_t>(std::bit_cast<uint32_t>(value), 0);
 }
 
 /// What may stand after '%': letters, digits, '_', '.', and bytes of UTF-8, no digit in front.
@@ -111,6 +119,7 @@ std::string to_string(DType type, Word word) {
     case TypeClass::real:
       break;
   }
+  if (type == DType::f16_) return half_text(word);
   if (type == DType::f32_) return real_text<float, uint32_t>(static_cast<uint32_t>(word), 0x7fc00000u);
   return real_text<double, uint64_t>(word, 0x7ff8000000000000u);
 }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "ir/half.h"
 #include "ir/lexer.h"
 #include "ir/text.h"
 #include "ir/typing.h"
@@ -306,11 +307,12 @@ class Parser {
       const char* const stop = payload.data() + payload.size();
       const auto [at, error] = std::from_chars(payload.data() + 2, stop, imm, 16);
       if (error != std::errc() || at != stop || canonical(t, imm) != imm) return false;
+      if (t == DType::f16_) return std::isnan(static_cast<double>(Half::of_bits(imm)));
       return std::isnan(t == DType::f32_ ? std::bit_cast<float>(static_cast<uint32_t>(imm))
                                          : std::bit_cast<double>(imm));
     }
     if (text == "nan") {
-      imm = t == DType::f32_ ? 0x7fc00000u : 0x7ff8000000000000u;
+      imm = t == DType::f16_ ? 0x7e00u : t == DType::f32_ ? 0x7fc00000u : 0x7ff8000000000000u;
       return true;
     }
     if (literal == "nan") return false;
@@ -322,7 +324,7 @@ class Parser {
     }
     double value = 0;
     if (!whole(std::from_chars(text.data(), end, value))) return false;
-    imm = std::bit_cast<uint64_t>(value);
+    imm = t == DType::f16_ ? Half(value).bits : std::bit_cast<uint64_t>(value);
     return true;
   }
 

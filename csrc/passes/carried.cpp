@@ -17,7 +17,7 @@ namespace {
 
 /// Every value of `narrow` is one of `wide`, and comes back from there unchanged.
 bool widens(DType narrow, DType wide) {
-  if (wide == DType::f64_) return narrow == DType::f32_;
+  if (ir::is_real(wide)) return ir::is_real(narrow) && ir::size_of(narrow) < ir::size_of(wide);
   return wide == DType::i64_ && ir::is_int(narrow) && ir::size_of(narrow) < 8;
 }
 

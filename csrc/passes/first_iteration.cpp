@@ -33,8 +33,9 @@ struct First {
 bool comes_back(const Value& v, ir::DType to) {
   const ir::DType from = v.type.dtype;
   if (ir::is_int(from) && ir::is_int(to)) return ir::size_of(from) <= ir::size_of(to);
-  if (ir::is_real(from) || !ir::is_real(to)) return from == ir::DType::f32_ && to == ir::DType::f64_;
-  const int64_t most = int64_t{1} << (to == ir::DType::f64_ ? 53 : 24);
+  if (ir::is_real(from)) return ir::is_real(to) && ir::size_of(from) < ir::size_of(to);
+  if (!ir::is_real(to)) return false;
+  const int64_t most = int64_t{1} << (to == ir::DType::f64_ ? 53 : to == ir::DType::f32_ ? 24 : 11);
   if (const auto n = constant(v)) return *n >= -most && *n <= most;
   const bool parameter = !v.op && v.block && !v.block->owner && from == ir::DType::i64_;
   return parameter && v.range.lo >= -most && v.range.hi <= most;

@@ -41,8 +41,8 @@ struct Rules {
   /// The number of a float constant.
   static std::optional<double> number(const Value& v) {
     if (!v.op || v.op->code != Opcode::const_ || !ir::is_real(v.type.dtype)) return std::nullopt;
-    if (v.type.dtype == DType::f32_) return std::bit_cast<float>(static_cast<uint32_t>(v.op->imm));
-    return std::bit_cast<double>(v.op->imm);
+    const Word word[] = {v.op->imm};
+    return std::bit_cast<double>(ir::evaluate_op(Opcode::cast_, DType::f64_, v.type.dtype, word));
   }
   static bool is_int(const Value& v, int64_t n) { return constant(v) == n; }
   /// Equal to this number, with this sign of zero.
@@ -54,8 +54,8 @@ struct Rules {
 
   Value* zero() { return b.constant(op.result()->type.dtype, 0); }
   Value* real_constant(double v) {
-    if (type == DType::f32_) return b.constant(type, std::bit_cast<uint32_t>(static_cast<float>(v)));
-    return b.constant(type, std::bit_cast<Word>(v));
+    const Word word[] = {std::bit_cast<Word>(v)};
+    return b.constant(type, ir::evaluate_op(Opcode::cast_, type, DType::f64_, word));
   }
 
   Value* arithmetic();
@@ -131,7 +131,7 @@ Value* Rules::division() {
     const auto divisor = number(*y);
     int exponent = 0;
     if (!divisor || !std::isfinite(*divisor) || std::fabs(std::frexp(*divisor, &exponent)) != 0.5) return nullptr;
-    const int limit = type == DType::f32_ ? 120 : 1000;
+    const int limit = type == DType::f16_ ? 14 : type == DType::f32_ ? 120 : 1000;
     return std::abs(exponent) < limit ? b.op(Opcode::mul_, {x, real_constant(1.0 / *divisor)}) : nullptr;
   }
   const auto divisor = constant(*y);
@@ -223,7 +223,7 @@ bool widens(DType from, DType to) {
   if (to == DType::bool_) return false;
   const int a = ir::size_of(from), c = ir::size_of(to);
   if (ir::is_real(from)) return ir::is_real(to) && a <= c;
-  if (ir::is_real(to)) return a <= 2 ? true : a == 4 && c == 8;
+  if (ir::is_real(to)) return 2 * a <= c;
   if (ir::is_signed(from)) return ir::is_signed(to) && a <= c;
   return ir::is_signed(to) ? a < c : a <= c;
 }

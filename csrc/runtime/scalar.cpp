@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "ir/half.h"
 #include "runtime/numpy.h"
 
 namespace appy::runtime {
@@ -12,16 +13,28 @@ using ir::Word;
 
 template <class T>
 Word to_word(T v) {
-  if constexpr (std::is_same_v<T, double>) return std::bit_cast<Word>(v);
-  if constexpr (std::is_same_v<T, float>) return std::bit_cast<uint32_t>(v);
-  return static_cast<Word>(v);
+  if constexpr (std::is_same_v<T, double>) {
+    return std::bit_cast<Word>(v);
+  } else if constexpr (std::is_same_v<T, float>) {
+    return std::bit_cast<uint32_t>(v);
+  } else if constexpr (std::is_same_v<T, ir::Half>) {
+    return v.bits;
+  } else {
+    return static_cast<Word>(v);
+  }
 }
 
 template <class T>
 T from_word(Word w) {
-  if constexpr (std::is_same_v<T, double>) return std::bit_cast<double>(w);
-  if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(static_cast<uint32_t>(w));
-  return static_cast<T>(w);
+  if constexpr (std::is_same_v<T, double>) {
+    return std::bit_cast<double>(w);
+  } else if constexpr (std::is_same_v<T, float>) {
+    return std::bit_cast<float>(static_cast<uint32_t>(w));
+  } else if constexpr (std::is_same_v<T, ir::Half>) {
+    return ir::Half::of_bits(w);
+  } else {
+    return static_cast<T>(w);
+  }
 }
 
 /// Calls f with a value of the C type that stands for `t`.
@@ -46,6 +59,8 @@ auto with_type(DType t, F&& f) {
       return f(uint32_t{});
     case DType::u64_:
       return f(uint64_t{});
+    case DType::f16_:
+      return f(ir::Half{});
     case DType::f32_:
       return f(float{});
     case DType::f64_:
@@ -146,12 +161,14 @@ PyObject* make_scalar(const PyScalarType& type, Word word) {
 Word convert_word(DType from, DType to, Word word) {
   if (from == to) return word;
   return with_type(from, [=]<class From>(From) {
-    From value = from_word<From>(word);
+    using Number = std::conditional_t<std::is_same_v<From, ir::Half>, double, From>;
+    const auto value = static_cast<Number>(from_word<From>(word));
     return with_type(to, [=]<class To>(To) {
       // Sign extension first: a word holds an integer in all of its 64 bits.
-      if constexpr (std::is_same_v<To, bool>) return static_cast<Word>(value != From{});
+      if constexpr (std::is_same_v<To, bool>) return static_cast<Word>(value != Number{});
       if constexpr (std::is_integral_v<To> && std::is_signed_v<To>)
         return to_word(static_cast<int64_t>(static_cast<To>(value)));
+      if constexpr (std::is_same_v<To, ir::Half>) return to_word(ir::Half(static_cast<double>(value)));
       return to_word(static_cast<To>(value));
     });
   });

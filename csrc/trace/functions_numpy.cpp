@@ -1,6 +1,7 @@
 // The ufuncs of `numpy` and `scipy.special` on scalars: types by NEP 50, never an exception for a value.
 #include <numbers>
 
+#include "ir/typing.h"
 #include "runtime/scalar.h"
 #include "trace/arithmetic.h"
 #include "trace/conversion.h"
@@ -20,7 +21,7 @@ using ir::Value;
 /// The argument in the float type that the elementary functions use for it.
 Value* real_argument(Context& c, const Traced& t) {
   const Traced x = as_numpy(c, t);
-  return Emit(c).cast(x.value, float_type(c, x.type.dtype));
+  return Emit(c).cast(x.value, float_type(x.type.dtype));
 }
 
 struct Operands {
@@ -39,13 +40,18 @@ Pair common(Context& c, const Operands& o, DType t) { return {to_dtype(c, o.a, t
 
 Pair real_pair(Context& c, Args args) {
   const Operands o = operands(c, args);
-  return common(c, o, float_type(c, o.a, o.b));
+  return common(c, o, float_type(o.a, o.b));
 }
 
+/// Functions of several operations compute float16 in float32.
+Value* at_least_f32(Emit& e, Value* x) { return x->type.dtype == DType::f16_ ? e.cast(x, DType::f32_) : x; }
+
 /// x * (a / b), the quotient rounded in the type of x.
-Value* scaled(Emit& e, Value* x, double a, double b) {
+Value* scaled(Emit& e, Value* given, double a, double b) {
+  Value* x = at_least_f32(e, given);
   const DType t = x->type.dtype;
-  return e.op(Opcode::mul_, {x, e.op(Opcode::div_, {e.number(t, a), e.number(t, b)})});
+  Value* product = e.op(Opcode::mul_, {x, e.op(Opcode::div_, {e.number(t, a), e.number(t, b)})});
+  return e.cast(product, given->type.dtype);
 }
 
 }  // namespace
@@ -78,6 +84,7 @@ Traced numpy_elementary(Context& c, const Function& f, Args args) {
 
 Traced numpy_real2(Context& c, const Function& f, Args args) {
   const Pair p = real_pair(c, args);
+  if (!ir::accepts(f.code, p.x->type.dtype)) refuse_types(c, f, args);
   return np_scalar(Emit(c).op(f.code, {p.x, p.y}));
 }
 
@@ -227,14 +234,16 @@ Traced numpy_test(Context& c, const Function& f, Args args) {
 Traced numpy_logaddexp(Context& c, const Function& f, Args args) {
   require_inexact(c, f);
   Emit e(c);
-  const Pair p = real_pair(c, args);
+  const Pair given = real_pair(c, args);
+  const Pair p = {at_least_f32(e, given.x), at_least_f32(e, given.y)};
   const DType t = p.x->type.dtype;
   Value* larger = e.op(Opcode::maximum_, {p.x, p.y});
   Value* distance = e.op(Opcode::abs_, {e.op(Opcode::sub_, {p.x, p.y})});
   Value* tail = e.op(Opcode::log1p_, {e.op(Opcode::exp_, {e.op(Opcode::neg_, {distance})})});
   // Equal arguments first: the difference of two infinities is NaN.
   Value* twice = e.op(Opcode::add_, {p.x, e.number(t, std::numbers::ln2)});
-  return np_scalar(e.select(e.eq(p.x, p.y), twice, e.op(Opcode::add_, {larger, tail})));
+  Value* sum = e.select(e.eq(p.x, p.y), twice, e.op(Opcode::add_, {larger, tail}));
+  return np_scalar(e.cast(sum, given.x->type.dtype));
 }
 
 Traced numpy_logical(Context& c, const Function& f, Args args) {

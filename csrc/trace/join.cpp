@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/scalar.h"
 #include "trace/semantics.h"
 #include "trace/tagged.h"
 
@@ -23,15 +24,16 @@ bool exact_in(DType from, ir::Word word, DType to) {
     return !ir::is_real(from) && n >= bounds.lo && n <= bounds.hi;
   }
   if (!ir::is_real(from) && (n > int64_t{1} << 53 || n < -(int64_t{1} << 53))) return false;
-  const double x = ir::is_real(from) ? std::bit_cast<double>(word) : static_cast<double>(n);
-  return to == DType::f64_ || static_cast<double>(static_cast<float>(x)) == x || x != x;
+  const auto as = [](DType a, DType b, ir::Word w) { return runtime::convert_word(a, b, w); };
+  const auto x = std::bit_cast<double>(as(from, DType::f64_, word));
+  return x != x || std::bit_cast<double>(as(to, DType::f64_, as(DType::f64_, to, std::bit_cast<ir::Word>(x)))) == x;
 }
 
 /// Does every number of `from` convert to `to` unchanged?
 bool widens(DType from, DType to) {
   if (from == to || from == DType::bool_) return true;
   const bool small = ir::size_of(from) < ir::size_of(to);
-  if (ir::is_real(to)) return small;  // 24 bits hold 16, 53 hold 32
+  if (ir::is_real(to)) return small;  // 11 bits hold 8, 24 hold 16, 53 hold 32
   if (ir::is_real(from)) return false;
   return small && (ir::is_signed(to) || !ir::is_signed(from));
 }
@@ -111,7 +113,7 @@ bool is_exact(const Value* v, DType to, int depth = 0) {
   }
   if (to == DType::f64_ && magnitude(v) <= 0x1p53) return true;
   const bool parameter = !v->op && v->block && !v->block->owner;
-  if (!parameter || from != DType::i64_ || to == DType::f32_) return false;
+  if (!parameter || from != DType::i64_ || (ir::is_real(to) && to != DType::f64_)) return false;
   const ir::Range bounds = bounds_of(ir::is_int(to) ? to : DType::i32_);
   return v->range.lo >= bounds.lo && v->range.hi <= bounds.hi;
 }
@@ -163,16 +165,18 @@ PyScalarType representation(const std::vector<PyScalarType>& types, const Traced
   return {ScalarKind::py_int, DType::i64_};
 }
 
+/// The unsigned integer of the float's size.
+DType word_of(DType t) { return t == DType::f64_ ? DType::u64_ : t == DType::f32_ ? DType::u32_ : DType::u16_; }
+
 Value* bits_of(Emit& e, Value* v) {
   if (!ir::is_real(v->type.dtype)) return e.cast(v, DType::u64_);
-  const DType word = v->type.dtype == DType::f64_ ? DType::u64_ : DType::u32_;
   if (const std::optional<ir::Word> known_bits = known(v)) return e.constant(DType::u64_, *known_bits);
-  return e.cast(e.context().builder().bitcast(v, word), DType::u64_);
+  return e.cast(e.context().builder().bitcast(v, word_of(v->type.dtype)), DType::u64_);
 }
 
 Value* from_bits(Emit& e, Value* bits, DType t) {
   if (!ir::is_real(t)) return e.cast(bits, t);
-  return e.context().builder().bitcast(e.cast(bits, t == DType::f64_ ? DType::u64_ : DType::u32_), t);
+  return e.context().builder().bitcast(e.cast(bits, word_of(t)), t);
 }
 
 Value* represent(Context& context, Value* v, DType from, DType to) {

@@ -12,9 +12,7 @@ DType promote(DType a, DType b) {
   if (a == b || b == DType::bool_) return a;
   if (a == DType::bool_) return b;
   if (ir::is_real(a) || ir::is_real(b)) {
-    if (a == DType::f64_ || b == DType::f64_) return DType::f64_;
-    const DType other = a == DType::f32_ ? b : a;
-    return other == DType::f32_ || ir::size_of(other) <= 2 ? DType::f32_ : DType::f64_;
+    return std::max(float_type(a), float_type(b));
   }
   if (ir::class_of(a) == ir::class_of(b)) return ir::size_of(a) > ir::size_of(b) ? a : b;
   if (!ir::is_signed(a)) std::swap(a, b);
@@ -46,8 +44,8 @@ Value* to_dtype(Context& context, const Traced& t, DType to) {
   Emit e(context);
   if (t.as_float && ir::is_real(to)) return e.cast(t.as_float, to);
   if (t.is_py_int()) {
-    // NumPy reads Python ints as C doubles before it rounds to float32.
-    if (to == DType::f32_) return e.cast(e.cast(t.value, DType::f64_), to);
+    // NumPy reads Python ints as C doubles before it rounds.
+    if (to == DType::f32_ || to == DType::f16_) return e.cast(e.cast(t.value, DType::f64_), to);
     if (ir::is_int(to) && to != DType::i64_) {
       const ir::Range range = bounds_of(to);
       Value* ok = e.ge(t.value, e.i64(range.lo));
@@ -58,17 +56,17 @@ Value* to_dtype(Context& context, const Traced& t, DType to) {
   return e.cast(t.value, to);
 }
 
-DType float_type(const Context& context, DType t) {
+DType float_type(DType t) {
   if (ir::is_real(t)) return t;
-  if (ir::size_of(t) == 1) refuse(context, AbortId::float16_, runtime::numpy_name(t));
-  return ir::size_of(t) == 2 ? DType::f32_ : DType::f64_;
+  const int size = ir::size_of(t);
+  return size == 1 ? DType::f16_ : size == 2 ? DType::f32_ : DType::f64_;
 }
 
-DType float_type(const Context& context, const Traced& a, const Traced& b) {
+DType float_type(const Traced& a, const Traced& b) {
   const DType common = common_type(a, b);
   if (ir::is_real(common)) return common;
   const DType x = a.is_py_int() ? common : a.value->type.dtype, y = b.is_py_int() ? common : b.value->type.dtype;
-  return float_type(context, ir::size_of(x) > ir::size_of(y) ? x : y);
+  return float_type(ir::size_of(x) > ir::size_of(y) ? x : y);
 }
 
 PyObject* big_int(const Traced& t) {

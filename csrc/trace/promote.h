@@ -19,10 +19,10 @@ DType common_type(const Traced& a, const Traced& b);
 /// OverflowError, conversions to floating point round.
 ir::Value* to_dtype(Context&, const Traced&, DType);
 
-/// The float type in which NumPy computes an elementary function of a `t`; refuses those that give float16.
-DType float_type(const Context&, DType t);
-/// The same for two arguments: the first float type that holds both.
-DType float_type(const Context&, const Traced& a, const Traced& b);
+/// The float type in which NumPy computes an elementary function of a `t`: the first that holds all its values.
+DType float_type(DType t);
+/// The same for two arguments.
+DType float_type(const Traced& a, const Traced& b);
 
 /// A Python int beyond 64 bits, or null.
 PyObject* big_int(const Traced&);

@@ -43,10 +43,27 @@ std::vector<Read> labelled_reads(std::span<const TensorRef> operands, std::span<
   return out;
 }
 
+/// The elements in a narrower type.
+TensorRef rounded(const TensorRef& t, DType to) {
+  Tensor out;
+  out.dtype = to;
+  out.shape = t->shape;
+  out.heavy = t->heavy;
+  out.lanes_inside = t->lanes_inside;
+  out.reads = reads_of(t);
+  out.at = [t, to](Context& context, Index index) {
+    return np_scalar(Emit(context).cast(t->at(context, index).value, to));
+  };
+  return std::make_shared<const Tensor>(std::move(out));
+}
+
 }  // namespace
 
 TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
                       std::span<const std::vector<int>> given_labels, std::span<Value* const> given_extents, int free) {
+  if (dtype == DType::f16_) {
+    return rounded(contraction(c, DType::f32_, given, given_labels, given_extents, free), dtype);
+  }
   const std::vector<std::vector<int>> labels(given_labels.begin(), given_labels.end());
   const std::vector<Value*> extents(given_extents.begin(), given_extents.end());
   std::vector<TensorRef> operands;

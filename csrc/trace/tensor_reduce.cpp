@@ -14,16 +14,20 @@ namespace {
 using ir::CheckKind;
 using ir::Value;
 
-/// What np.sum and np.prod add up in.
+/// The type of np.sum and np.prod.
 DType sum_type(DType t) {
   if (ir::is_real(t) || ir::size_of(t) == 8) return t;
   return ir::class_of(t) == ir::TypeClass::uint ? DType::u64_ : DType::i64_;
 }
 
+/// What sums and products of the type are accumulated in, before they are rounded.
+DType wide_type(DType t) { return t == DType::f16_ ? DType::f32_ : t; }
+
 struct Accumulator {
-  DType dtype;
+  DType result;
   Value* init;
   Opcode code;
+  DType dtype() const { return init->type.dtype; }
 };
 
 /// The value that leaves every other as it is.
@@ -46,7 +50,7 @@ Accumulator accumulator_of(Context& c, Reduction kind, DType element, std::optio
     case Reduction::prod: {
       const DType t = dtype ? *dtype : sum_type(element);
       if (t == DType::bool_) refuse(c, AbortId::operands_, "a sum in bool");
-      return in(t, kind == Reduction::sum ? Opcode::add_ : Opcode::mul_);
+      return {t, identity_of(c, kind, wide_type(t)), kind == Reduction::sum ? Opcode::add_ : Opcode::mul_};
     }
     case Reduction::any:
       return in(DType::bool_, Opcode::or_);
@@ -162,11 +166,12 @@ TensorRef expression_of(const TensorRef& view) {
 Value* fold_up(Context& c, const TensorRef& t, const Split& s, const Accumulator& a, Index kept) {
   const std::vector<Value*> own(kept.begin(), kept.end());
   Value* const init[] = {a.init};
-  return accumulate(c, s.reduced, init, s.along && !c.exact(), [&](Index reduced, std::span<Value* const> carried) {
+  const auto body = [&](Index reduced, std::span<Value* const> carried) {
     Emit e(c);
     const Traced x = t->at(c, merged_index(s, own, reduced));
-    return std::vector<Value*>{e.op(a.code, {carried[0], cast_element(c, x, a.dtype)})};
-  })[0];
+    return std::vector<Value*>{e.op(a.code, {carried[0], cast_element(c, x, a.dtype())})};
+  };
+  return Emit(c).cast(accumulate(c, s.reduced, init, s.along && !c.exact(), body)[0], a.result);
 }
 
 Traced simple(Context& c, Reduction kind, const Source& source, std::optional<DType> dtype) {
@@ -175,7 +180,7 @@ Traced simple(Context& c, Reduction kind, const Source& source, std::optional<DT
   const auto& [t, axes, count] = source;
   const Split s = split(t, axes);
   const Accumulator a = accumulator_of(c, kind, t->dtype, dtype);
-  const bool reals = ir::is_real(a.dtype) && (kind == Reduction::sum || kind == Reduction::prod);
+  const bool reals = ir::is_real(a.result) && (kind == Reduction::sum || kind == Reduction::prod);
   if (reals && c.exact()) refuse(c, AbortId::exact_function_, "a floating-point sum or product of an array");
   // Where the kept dimension runs along memory and the reduced one does not, rows are added to rows.
   const bool columns = kind == Reduction::sum && !s.along;
@@ -189,11 +194,11 @@ Traced simple(Context& c, Reduction kind, const Source& source, std::optional<DT
     }
     const TensorRef operands[] = {t};
     const std::vector<int> all[] = {labels};
-    TensorRef sum = contraction(c, a.dtype, operands, all, extents, static_cast<int>(s.kept.size()));
+    TensorRef sum = contraction(c, a.result, operands, all, extents, static_cast<int>(s.kept.size()));
     if (!axes.keep) return whole(sum);
     return tensor(expression_of(with_ones(c, sum, axes)));
   }
-  return shaped(c, t, s, axes, a.dtype,
+  return shaped(c, t, s, axes, a.result,
                 [t, s, a](Context& context, Index kept) { return fold_up(context, t, s, a, kept); });
 }
 
@@ -213,7 +218,7 @@ Traced mean(Context& c, const Source& source, std::optional<DType> dtype) {
   if (!ir::is_real(type)) refuse(c, AbortId::operands_, "a mean in integers");
   const Split s = split(t, axes);
   return shaped(c, t, s, axes, type, [t, s, count, type](Context& context, Index kept) {
-    return mean_of(context, t, s, count, type, kept);
+    return Emit(context).cast(mean_of(context, t, s, count, wide_type(type), kept), type);
   });
 }
 
@@ -228,7 +233,8 @@ Traced variance(Context& c, bool root, const Source& source, std::optional<DType
                                                                  : std::nullopt;
   if (!less) refuse(c, AbortId::operands_, "a ddof that is no constant integer");
   const Split s = split(t, axes);
-  const auto element = [t, s, count, type, root, less = *less](Context& context, Index kept) {
+  const auto element = [t, s, count, given = type, type = wide_type(type), root, less = *less](Context& context,
+                                                                                               Index kept) {
     Emit e(context);
     const std::vector<Value*> own(kept.begin(), kept.end());
     Value* center = mean_of(context, t, s, count, type, own);
@@ -240,7 +246,7 @@ Traced variance(Context& c, bool root, const Source& source, std::optional<DType
     })[0];
     Value* n = e.op(Opcode::pymax_, {e.op(Opcode::sub_, {count, e.i64(less)}), e.i64(0)});
     Value* result = e.op(Opcode::div_, {sum, e.cast(n, type)});
-    return root ? e.op(Opcode::sqrt_, {result}) : result;
+    return e.cast(root ? e.op(Opcode::sqrt_, {result}) : result, given);
   };
   return shaped(c, t, s, axes, type, element);
 }

@@ -16,6 +16,7 @@
 #include "ir/eval.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "passes/pass.h"
 
 namespace appy::cpu::testing {
 
@@ -123,9 +124,21 @@ inline Run reference(const ir::Graph& graph, std::vector<Arg> args) {
   return run;
 }
 
+/// The graph's code, once the pass has run without which the backend does not know f16.
+inline std::unique_ptr<runtime::Kernel> code_of(const ir::Graph& graph, Isa isa) {
+  auto known = ir::clone(graph);
+  passes::find("halves")->run(*known);
+  return compile(*known, {isa, true, {}});
+}
+
+/// The number of a float's word.
+inline double number(Word w, DType t) {
+  return std::bit_cast<double>(ir::evaluate_op(ir::Opcode::cast_, DType::f64_, t, {&w, 1}));
+}
+
 inline Run machine(const ir::Graph& graph, std::vector<Arg> args, Isa isa, int threads = 1) {
   Run run;
-  auto kernel = compile(graph, {isa, true, {}});
+  auto kernel = code_of(graph, isa);
   const std::vector<Word> words = flatten(args);
   run.results.assign(std::max<size_t>(1, graph.body->last->operands.size()), 0);
   runtime::Invocation invocation;
@@ -155,12 +168,14 @@ inline std::vector<Isa> isas() {
 inline bool same(Word a, Word b, DType t, int64_t ulps) {
   if (a == b) return true;
   if (!ir::is_real(t)) return false;
-  const double x = t == DType::f64_ ? std::bit_cast<double>(a) : std::bit_cast<float>(static_cast<uint32_t>(a));
-  const double y = t == DType::f64_ ? std::bit_cast<double>(b) : std::bit_cast<float>(static_cast<uint32_t>(b));
+  const double x = number(a, t), y = number(b, t);
   if (std::isnan(x) && std::isnan(y)) return true;
   if (x == y) return ulps > 0 || std::signbit(x) == std::signbit(y);
   const double scale = std::max(std::fabs(x), std::fabs(y));
-  return std::fabs(x - y) <= static_cast<double>(ulps) * scale * (t == DType::f64_ ? 0x1p-52 : 0x1p-23);
+  return std::fabs(x - y) <= static_cast<double>(ulps) * scale *
+                                 (t == DType::f64_   ? 0x1p-52
+                                  : t == DType::f32_ ? 0x1p-23
+                                                     : 0x1p-10);
 }
 
 /// Compares machine code on every instruction set with the evaluator. `ulps` < 0 compares memory as bytes and results

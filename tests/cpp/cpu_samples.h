@@ -21,6 +21,18 @@ inline constexpr ir::Opcode kOps[] = {
 
 inline std::vector<Word> samples(DType t) {
   std::vector<Word> out;
+  const auto half = [](double v) {
+    const Word w = word(v);
+    return ir::evaluate_op(ir::Opcode::cast_, DType::f16_, DType::f64_, {&w, 1});
+  };
+  if (t == DType::f16_) {
+    for (double v : {0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 1e-3, 7.25, -7.25, 65504.0, -300.0, 0x1p-24, 0.7, -0.3,
+                     std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+                     std::numeric_limits<double>::quiet_NaN()}) {
+      out.push_back(half(v));
+    }
+    return out;
+  }
   if (t == DType::f64_ || t == DType::f32_) {
     for (double v : {0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 1e-3, 7.25, -7.25, 1e10, -1e10, 123456.789, 0.7, -0.3}) {
       out.push_back(t == DType::f64_ ? word(v) : word(static_cast<float>(v)));
@@ -61,7 +73,7 @@ inline bool elementary(ir::Opcode code) {
 /// Whether the conversion of this word is specified.
 inline bool convertible(DType from, DType to, Word a) {
   if (!ir::is_real(from) || ir::is_real(to) || to == DType::bool_) return true;
-  const double x = from == DType::f64_ ? std::bit_cast<double>(a) : std::bit_cast<float>(static_cast<uint32_t>(a));
+  const double x = number(a, from);
   const double high = std::ldexp(1.0, 8 * ir::size_of(to) - (ir::is_signed(to) ? 1 : 0));
   const double low = ir::is_signed(to) ? -high : 0;
   return std::trunc(x) < high && std::trunc(x) >= low;

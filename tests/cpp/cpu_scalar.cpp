@@ -25,7 +25,7 @@ TEST(CpuScalar, EveryPureOpOnEveryType) {
       auto graph = ir::parse(text);
       ASSERT_EQ(ir::verify(*graph), "") << text;
       for (Isa isa : isas()) {
-        auto kernel = compile(*graph, {isa, true, {}});
+        auto kernel = code_of(*graph, isa);
         for (Word a : samples(t)) {
           for (Word b : info.arity > 1 ? samples(t) : std::vector<Word>{0}) {
             Word args[] = {a, b, samples(t)[samples(t).size() / 2]};
@@ -54,7 +54,7 @@ TEST(CpuScalar, CastsAndSelects) {
       auto graph = ir::parse(text);
       ASSERT_EQ(ir::verify(*graph), "") << text;
       for (Isa isa : isas()) {
-        auto kernel = compile(*graph, {isa, true, {}});
+        auto kernel = code_of(*graph, isa);
         for (Word a : samples(from)) {
           for (Word k : {0, 1}) {
             if (!convertible(from, to, a)) continue;  // unspecified

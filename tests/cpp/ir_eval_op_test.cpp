@@ -302,6 +302,21 @@ TEST(EvalOp, Conversions) {
   EXPECT_EQ(cast(DType::f32_, DType::i64_, wi(16777217)), wf(16777216.0f));
   EXPECT_EQ(cast(DType::f32_, DType::f64_, w(0.1)), wf(0.1f));
   EXPECT_EQ(cast(DType::f64_, DType::f32_, wf(0.1f)), w(static_cast<double>(0.1f)));
+  // Once, although 1 + 2^-11 + 2^-40 is 1 + 2^-11 as a float, which is even as a half.
+  EXPECT_EQ(cast(DType::f16_, DType::f64_, w(1 + 0x1p-11 + 0x1p-40)), 0x3c01u);
+  EXPECT_EQ(cast(DType::f16_, DType::f64_, w(1 + 0x1p-11)), 0x3c00u);
+  EXPECT_EQ(cast(DType::f16_, DType::f64_, w(65519.99)), 0x7bffu);
+  EXPECT_EQ(cast(DType::f16_, DType::f64_, w(-65520)), 0xfc00u);
+  EXPECT_EQ(cast(DType::f16_, DType::f32_, wf(0x1.8p-25f)), 1u);
+  EXPECT_EQ(cast(DType::f16_, DType::f32_, wf(0x1p-25f)), 0u);
+  EXPECT_EQ(cast(DType::f16_, DType::u64_, UINT64_MAX), 0x7c00u);
+  for (Word h = 0; h < 0x10000; ++h) {
+    const Word wide = cast(DType::f32_, DType::f16_, h);
+    const bool nan = cast(DType::f64_, DType::f16_, h) != cast(DType::f64_, DType::f32_, wide);
+    EXPECT_FALSE(nan) << h;
+    const bool signalling = (h & 0x7c00) == 0x7c00 && (h & 0x3ff) && !(h & 0x200);
+    EXPECT_EQ(cast(DType::f16_, DType::f32_, wide), h | (signalling ? 0x200 : 0)) << h;
+  }
   EXPECT_EQ(cast(DType::i8_, DType::i64_, wi(200)), wi(-56));
   EXPECT_EQ(cast(DType::u32_, DType::i8_, wi(-1)), 0xffffffffu);
   EXPECT_EQ(cast(DType::i64_, DType::u32_, 0xffffffffu), 0xffffffffu);

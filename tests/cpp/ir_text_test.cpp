@@ -203,6 +203,9 @@ TEST(Text, LiteralsKeepTheirBits) {
   };
   EXPECT_EQ(bits("nan(0xfff8000000000001) : f64"), 0xfff8000000000001u);
   EXPECT_EQ(bits("nan(0xffc00000) : f32"), 0xffc00000u);
+  EXPECT_EQ(bits("0.1 : f16"), 0x2e66u);
+  EXPECT_EQ(bits("nan : f16"), 0x7e00u);
+  EXPECT_EQ(bits("nan(0xfe01) : f16"), 0xfe01u);
   EXPECT_EQ(bits("-0.0 : f64"), 0x8000000000000000u);
   EXPECT_EQ(bits("18446744073709551615 : u64"), UINT64_MAX);
   EXPECT_EQ(bits("-128 : i8"), static_cast<Word>(-128));
@@ -246,7 +249,7 @@ TEST(Text, ANameMayReturnOnceItsBlockHasEnded) {
 TEST(ParseErrors, NamePlaceAndExpectation) {
   EXPECT_EQ(error_of(""), "line 1, column 1: expected 'region', got the end of the text");
   EXPECT_EQ(error_of("region r() {}"), "line 1, column 8: expected the region's name (@name), got r");
-  EXPECT_EQ(error_of("region @r(%x: f16) {}"), "line 1, column 15: expected a type, got f16");
+  EXPECT_EQ(error_of("region @r(%x: f8) {}"), "line 1, column 15: expected a type, got f8");
   EXPECT_EQ(error_of("region @r(%x: f64[1,d]) {}"),
             "line 1, column 21: expected a layout (strided, inner, c or f), got d");
   EXPECT_EQ(error_of("region @r(%x: f64, %x: f64) {}"), "line 1, column 20: %x is already defined");

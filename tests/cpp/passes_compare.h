@@ -66,7 +66,8 @@ class Inputs {
   Word real(DType t) {
     static constexpr double kSpecial[] = {0.0, -0.0, 1.0, -1.0, INFINITY, NAN};
     const double v = below(8) == 0 ? kSpecial[below(6)] : (static_cast<double>(below(4001)) - 2000.0) / 128.0;
-    return t == DType::f32_ ? std::bit_cast<uint32_t>(static_cast<float>(v)) : std::bit_cast<Word>(v);
+    const Word word = std::bit_cast<Word>(v);
+    return ir::evaluate_op(ir::Opcode::cast_, t, DType::f64_, {&word, 1});
   }
 
   Word scalar(const ir::Value& param) {
@@ -101,17 +102,21 @@ class Inputs {
 };
 
 template <class T>
-bool close(T a, T b) {
+bool close(T a, T b, T eps = std::numeric_limits<T>::epsilon()) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   if (a == b) return a != 0 || std::signbit(a) == std::signbit(b);
   const T scale = std::max({std::fabs(a), std::fabs(b), T(1)});
-  return std::fabs(a - b) <= 64 * std::numeric_limits<T>::epsilon() * scale;
+  return std::fabs(a - b) <= 64 * eps * scale;
 }
 
 inline bool close(DType t, Word a, Word b) {
   if (t == DType::f64_) return close(std::bit_cast<double>(a), std::bit_cast<double>(b));
   if (t == DType::f32_) return close(std::bit_cast<float>(uint32_t(a)), std::bit_cast<float>(uint32_t(b)));
-  return a == b;
+  if (t != DType::f16_) return a == b;
+  const auto number = [](Word w) {
+    return std::bit_cast<double>(ir::evaluate_op(ir::Opcode::cast_, DType::f64_, DType::f16_, {&w, 1}));
+  };
+  return close(number(a), number(b), 0x1p-10);
 }
 
 inline bool same_memory(const ir::Graph& graph, const std::vector<std::vector<char>>& a,

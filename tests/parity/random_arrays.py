@@ -18,7 +18,7 @@ import numpy as np
 
 numbers = count()
 EXTENTS = (7, 9, 1, 33, 2, 0)
-DTYPES = ("float64", "float32", "int32", "int64", "uint8", "int8", "int16", "uint32", "bool")
+DTYPES = ("float64", "float32", "int32", "int64", "uint8", "int8", "int16", "uint32", "bool", "float16")
 # Slices of one dimension that select equally many elements, by class.
 SLICES = (
     (":", "::-1"),
@@ -202,7 +202,7 @@ def program(choose: Callable[[int], int]) -> Program:
         "d": laid_out(choose, dtypes["d"], rows, columns),
         "o": (a[:, ::-1], a, a.copy())[choose(3)],  # overlaps a, or does not
         "g": indices(choose, columns),
-        "s": (1.5, np.float32(0.5), 3, np.int64(2))[choose(4)],
+        "s": (1.5, np.float32(0.5), 3, np.int64(2), np.float16(0.25))[choose(5)],
         "k": (2, -1, 100)[choose(3)],
     }
     kinds = {"a": "RC", "d": "RC", "o": "RC", "b": "C", "c": "R1"}

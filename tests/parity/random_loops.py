@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 N = 64  # extent of every dimension
-FLOATS = ("float64", "float32")
+FLOATS = ("float64", "float32", "float16")
 INTS = ("int64", "int32", "uint8", "int8", "int16", "uint16", "uint32", "uint64")
 PRAGMAS = ("parallel for", "simd", "parallel for simd")
 numbers = count()
@@ -504,7 +504,7 @@ def program(choose: Callable[[int], int], in_order: bool = False) -> Program:
         "oi": np.zeros(N, pick(("int64", "int32", "int16"))),
         "n": pick((17, 0, 1, 25)),
         "fl": pick((0.5, -1.5, 3.0)),
-        "g": pick((np.float32(1.5), np.float64(-0.25))),
+        "g": pick((np.float32(1.5), np.float64(-0.25), np.float16(0.5))),
         "q": pick((np.int16(3), np.int32(-1), np.uint8(2), 1)),
     }
     w.put(f"s = {pick(('0.0', '0', 'g', 'np.float32(0)', '0.5'))}")

@@ -1,0 +1,218 @@
+"""Programs on the dtypes beside float32, float64 and the integers. Registered with registry.py."""
+
+from __future__ import annotations
+
+import numpy as np
+from registry import program, values
+
+HALF = ("float16",)
+
+
+def halves(*shapes):
+    return lambda dtype, rng: tuple(values(rng, dtype, *shape) for shape in shapes)
+
+
+# ---- float16: each operation is computed in float32 and rounded
+
+
+@program(lambda dtype, rng: (*halves((1003,), (1003,))(dtype, rng), np.float16(1.5)), dtypes=HALF, ulps=0)
+def half_saxpy(x, y, a):
+    # pragma parallel for simd
+    for i in range(x.shape[0]):
+        y[i] = a * x[i] + y[i]
+
+
+@program(halves((37, 53), (53,), (37, 1), (37, 53)), dtypes=HALF, ulps=0)
+def half_statement(a, row, column, out):
+    # pragma :M=>parallel :N=>simd
+    out[:, :] = a * row + column / 2 - a[:1, :] * 3 + np.sqrt(np.abs(a)) % 0.25 - column // 0.125
+
+
+@program(halves((1003,), (1003,)), dtypes=HALF, ulps=0)
+def half_in_order(x, y):
+    s = np.float16(0)
+    # pragma sequential for
+    for i in range(x.shape[0]):
+        s = s * x[i] + y[i]
+        y[i] = s
+    return s
+
+
+@program(halves((1003,)), dtypes=HALF, ulps=64, scale=30)
+def half_sums(x):
+    s = t = np.float16(0)
+    p = np.float16(1)
+    u = 0.5
+    # pragma simd
+    for i in range(x.shape[0]):
+        s += x[i]
+        if x[i] > 0:
+            t -= x[i] * x[i]
+        u += x[i]
+        if i < 20:
+            p *= x[i]
+    return s, t, p, u
+
+
+@program(halves((1003,)), dtypes=HALF, ulps=0)
+def half_extremes(x):
+    low = high = x[0]
+    where = 0
+    best = np.inf
+    at = -1
+    # pragma parallel for simd
+    for i in range(x.shape[0]):
+        low = min(low, x[i])
+        high = np.maximum(high, x[i])
+        if x[i] < best:
+            best = x[i]
+            at = i
+    # pragma simd
+    for i in range(1, x.shape[0]):
+        if x[i] > x[where]:
+            where = i
+    return low, high, best, at, where
+
+
+@program(halves((40, 51)), dtypes=HALF, ulps=40, scale=4)
+def half_reductions(x):
+    # pragma :M=>parallel :N=>reduction(sum)
+    s = np.sum(x, axis=1)
+    # pragma :M=>parallel :N=>simd
+    c = x.sum(axis=0, keepdims=True)
+    # pragma :M=>simd
+    m = x.mean(axis=1)
+    # pragma :M=>simd
+    v = np.var(x, axis=1)
+    # pragma :M=>simd
+    d = x.std()
+    # pragma :M=>simd
+    p = np.prod(x[:, :3], axis=1)
+    # pragma :M=>simd
+    q = np.cumsum(x, axis=1)
+    return s, c, m, v, d, p, q
+
+
+@program(halves((40, 51)), dtypes=HALF, ulps=0)
+def half_choices(x):
+    # pragma :M=>simd
+    a = np.max(x, axis=1)
+    # pragma :M=>simd
+    b = x.min()
+    # pragma :M=>simd
+    c = np.argmax(x, axis=0)
+    # pragma :M=>simd
+    d = (x > 0.5).any(axis=1)
+    # pragma :M=>simd
+    e = np.where(x < x[:, :1], -x, abs(x))
+    # pragma :M=>simd
+    f = (x == e) | (x != x)
+    return a, b, c, d, e, f
+
+
+@program(halves((30, 20), (20, 17), (20,)), dtypes=HALF, ulps=16, scale=4)
+def half_products(a, b, v):
+    # pragma :M=>parallel :N=>simd
+    c = a @ b
+    # pragma :M=>parallel
+    d = a @ v
+    # pragma :N=>simd
+    e = np.outer(v, v)
+    # pragma :N=>simd
+    f = np.dot(v, v)
+    # pragma :N=>simd
+    g = np.einsum("ij,ij->j", a, a)
+    return c, d, e, f, g
+
+
+@program(halves((333,), (333,)), dtypes=HALF, ulps=2, scale=0.05)
+def half_elementary(x, y):
+    # pragma :N=>simd
+    a = np.exp(x) + np.log(np.abs(y) + 1) + np.sin(x) * np.cos(y)
+    # pragma :N=>simd
+    b = np.tanh(x) - np.arctan2(x, y) + np.hypot(x, y) + np.degrees(x) + np.logaddexp(x, y)
+    # pragma :N=>simd
+    c = np.power(np.abs(x), 1.5) + x**2 - np.abs(x) ** y
+    # pragma :N=>simd
+    d = np.floor(x * 9) + np.rint(y * 9) + np.sign(x) + np.copysign(y, x) + np.fmax(x, y)
+    # pragma :N=>simd
+    e = np.isnan(x) | np.isinf(1 / y) | np.signbit(x)
+    return a, b, c, d, e
+
+
+@program(
+    lambda dtype, rng: (values(rng, dtype, 300), values(rng, "float16", 300)),
+    dtypes=("bool", "int8", "uint8", "int16", "uint16", "int32", "int64", "uint64", "float32", "float64", "float16"),
+    ulps=4,
+    scale=1,
+)
+def half_mixed(x, h):
+    # pragma :N=>simd
+    a = x + h
+    # pragma :N=>simd
+    b = np.maximum(x, h) * 2.5 - 7
+    # pragma :N=>simd
+    c = (h * 100).astype(x.dtype)
+    # pragma :N=>simd
+    d = x.astype(np.float16) < h
+    # pragma :N=>simd
+    h[:] = x
+    # pragma :N=>simd
+    e = np.where(d, x, h)
+    return a, b, c, d, e
+
+
+@program(
+    lambda dtype, rng: (rng.integers(0, 100, 300).astype(dtype), rng.integers(1, 100, 300).astype(dtype)),
+    dtypes=("bool", "int8", "uint8"),
+    ulps=2,
+)
+def half_from_small_integers(x, y):
+    # pragma :N=>simd
+    a = np.sqrt(x)
+    # pragma :N=>simd
+    b = np.exp(-np.sin(y)) + np.arctan2(x, y)
+    s = np.float16(0)
+    # pragma simd
+    for i in range(x.shape[0]):
+        s = max(s, np.log1p(x[i]))
+    return a, b, s
+
+
+@program(
+    lambda dtype, rng: (rng.integers(0, 9, 500), values(rng, dtype, 500), np.zeros(9, dtype)),
+    dtypes=HALF,
+    ulps=64,
+    scale=8,
+)
+def half_histogram(k, x, h):
+    # pragma parallel for
+    for i in range(x.shape[0]):
+        # pragma atomic
+        h[k[i]] += x[i]
+    top = h.copy()
+    # pragma parallel for
+    for i in range(x.shape[0]):
+        # pragma atomic
+        top[k[i]] = max(top[k[i]], x[i])
+    return top
+
+
+@program(halves((200,)), dtypes=HALF, ulps=0)
+def half_scalars(x):
+    last = None
+    kept = x[0]
+    # pragma sequential for
+    for i in range(x.shape[0]):
+        last = x[i] + 1
+        wide = np.float32(last) * 0.1
+        back = np.float16(wide)
+        n = int(last * 100)
+        f = float(back)
+        if back > kept:
+            kept = back
+    y = np.zeros(x.shape[0], dtype=np.float16)
+    # pragma simd
+    for i in range(x.shape[0]):
+        y[i] = 2.7182818284 * i
+    return last, wide, back, n, f, kept, y, x.dtype == np.float16

@@ -67,7 +67,7 @@ def half_extremes(x):
         if x[i] < best:
             best = x[i]
             at = i
-    # pragma simd
+    # pragma sequential for
     for i in range(1, x.shape[0]):
         if x[i] > x[where]:
             where = i
@@ -190,11 +190,11 @@ def half_histogram(k, x, h):
     for i in range(x.shape[0]):
         # pragma atomic
         h[k[i]] += x[i]
-    top = h.copy()
+    top = np.ones_like(h)
     # pragma parallel for
     for i in range(x.shape[0]):
         # pragma atomic
-        top[k[i]] = max(top[k[i]], x[i])
+        top[k[i]] *= 1 + x[i] / 64
     return top
 
 

@@ -95,6 +95,8 @@ def _specialization_lines(one: dict[str, Any]) -> list[str]:
     if one["compiled"]:
         lines.append(f"    compiled in {one['compile_seconds'] * 1e3:.2f} ms, run {one['runs']} times")
         lines += [f"    {row}" for row in one["summary"].splitlines()]
+        if one["arrays"]:
+            lines.append(f"    {one['arrays']}")
         if one["passes"]:
             lines.append(f"    changed by {', '.join(one['passes'])}")
     else:

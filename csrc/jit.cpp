@@ -194,6 +194,7 @@ class RegionCache::Impl {
     report.signature = runtime::describe(traced.signature);
     report.summary = kernel->summary();
     report.remarks = remarks_of(graph);
+    report.arrays = arrays_of(traced);
     made->code = std::make_unique<Specialization>(std::move(traced.graph), std::move(traced.signature),
                                                   std::move(kernel), scope);
     report.compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();

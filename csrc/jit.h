@@ -86,6 +86,7 @@ struct SpecializationReport {
   double compile_seconds = 0;
   std::vector<RemarkReport> remarks;
   std::string summary;              // Kernel::summary(): a line for each loop
+  std::string arrays;               // those that the interpreter would make, and those that are left; may be empty
   std::vector<std::string> passes;  // that changed something
   // Why it was not compiled:
   std::string abort;  // row of aborts.def

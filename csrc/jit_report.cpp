@@ -120,6 +120,29 @@ std::vector<RemarkReport> remarks_of(const ir::Graph& graph) {
   return remarks;
 }
 
+namespace {
+
+std::string text_of(const trace::ArrayCount& count) {
+  std::string text = std::to_string(count.arrays) + (count.arrays == 1 ? " array" : " arrays");
+  return count.bytes ? text + " of " + std::to_string(count.bytes) + " bytes" : text;
+}
+
+}  // namespace
+
+std::string arrays_of(const trace::Result& traced) {
+  const trace::ArrayCounts &before = traced.interpreted, after = trace::allocated(*traced.graph, traced.samples);
+  const std::pair<const trace::ArrayCount*, const trace::ArrayCount*> kinds[] = {{&before.once, &after.once},
+                                                                                 {&before.each, &after.each}};
+  std::string text;
+  for (const auto& [interpreted, left] : kinds) {
+    if (!interpreted->arrays && !left->arrays) continue;
+    if (!text.empty()) text += "; ";
+    text += text_of(*interpreted) + (interpreted == &before.each ? " an iteration" : "") + " in the interpreter, " +
+            (left->arrays ? text_of(*left) : "none") + " here";
+  }
+  return text;
+}
+
 SpecializationReport refusal(const Abort& abort, const RegionOptions& options, std::string signature) {
   SpecializationReport report;
   report.signature = std::move(signature);

@@ -11,6 +11,7 @@
 #include "jit.h"
 #include "runtime/kernel.h"
 #include "support/abort.h"
+#include "trace/trace.h"
 
 namespace appy {
 
@@ -33,6 +34,8 @@ class StageLog {
 };
 
 std::vector<RemarkReport> remarks_of(const ir::Graph&);
+/// The arrays that the interpreter would make, and those that the graph still makes; empty where there are none.
+std::string arrays_of(const trace::Result&);
 
 /// The report of a combination of types that could not be compiled.
 SpecializationReport refusal(const Abort&, const RegionOptions&, std::string signature);

@@ -163,6 +163,7 @@ py::dict specialization_dict(const appy::SpecializationReport& one) {
   }
   out["remarks"] = remarks;
   out["summary"] = one.summary;
+  out["arrays"] = one.arrays;
   out["passes"] = one.passes;
   out["abort"] = one.abort;
   out["reason"] = one.reason;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "ir/eval.h"
 #include "pycompat/locals.h"
 #include "runtime/numpy.h"
 #include "support/abort.h"
+#include "trace/tensor.h"
 
 namespace appy::trace {
 
@@ -133,7 +133,9 @@ Result Recorder::run() {
   Stops stops(cfg.nodes().size(), false);
   for (size_t n = 0; n < stops.size(); ++n) stops[n] = cfg.nodes()[n].kind != bytecode::Node::Kind::block;
   finish(execute(cfg.entry(), std::move(slots_), stops));
-  return {std::move(graph_), std::move(signature_)};
+  Result out{std::move(graph_), std::move(signature_), std::move(samples_), {}};
+  for (const auto& [where, counts] : interpreted_) out.interpreted += counts;
+  return out;
 }
 
 void Recorder::snapshot(ir::Op* op) {
@@ -180,28 +182,39 @@ ir::Value* Recorder::extent(const Traced& array, int dim) {
   return builder_.dim(array.value, dim);
 }
 
-std::optional<int64_t> Recorder::sample(const ir::Value* v) const {
-  if (const auto known = samples_.find(v); known != samples_.end()) return known->second;
-  if (!v->op || !ir::is_pure(v->op->code) || v->type.is_view() || ir::is_real(v->type.dtype)) return {};
-  if (v->op->code == ir::Opcode::dim_) {
-    const ir::Value* view = v->op->operands[0];
-    for (size_t i = 0; i < arrays_.size(); ++i) {
-      if (!arrays_[i] || view != graph_->body->args[static_cast<size_t>(signature_.inputs[i].param)]) continue;
-      return PyArray_DIM(reinterpret_cast<PyArrayObject*>(arrays_[i]), v->op->dim);
-    }
-    return {};
+std::optional<int64_t> Recorder::sample(const ir::Value* v) const { return samples_.of(v); }
+
+void Recorder::count_array(const Instruction& i) {
+  using bytecode::Op;
+  switch (i.op) {
+    case Op::binary_op_:
+      if (i.arg2) return;  // in place
+      break;
+    case Op::binary_subscr_:
+    case Op::call_:
+    case Op::call_kw_:
+    case Op::compare_op_:
+    case Op::load_attr_:
+    case Op::unary_invert_:
+    case Op::unary_negative_:
+      break;
+    default:
+      return;
   }
-  if (v->op->code == ir::Opcode::const_) return static_cast<int64_t>(v->op->imm);
-  std::vector<ir::Word> words;
-  for (const ir::Value* operand : v->op->operands) {
-    if (ir::is_real(operand->type.dtype)) return {};
-    const std::optional<int64_t> word = sample(operand);
-    if (!word) return {};
-    words.push_back(static_cast<ir::Word>(*word));
+  if (slots_.empty() || slots_.back().kind != Slot::Kind::value) return;
+  const Traced& made = slots_.back().traced;
+  const bool array = made.kind == Kind::array && made.value->op && made.value->op->code == ir::Opcode::alloc_;
+  if (!is_lazy(made) && !array) return;
+  bool in_loop = false;
+  for (const Frame* frame = frame_; frame; frame = frame->caller) in_loop |= frame->loop != nullptr;
+  ArrayCounts counts;
+  ArrayCount& count = in_loop ? counts.each : counts.once;
+  if (array) {
+    count.add(samples_, made.value->type.dtype, made.value->op->operands);
+  } else {
+    count.add(samples_, made.tensor->dtype, made.tensor->shape);
   }
-  if (words.empty()) return {};
-  const ir::DType of = v->op->operands[v->op->code == ir::Opcode::select_ ? 1 : 0]->type.dtype;
-  return static_cast<int64_t>(ir::evaluate_op(v->op->code, v->type.dtype, of, words));
+  interpreted_[{frame_->inlined_at, i.offset}] = counts;
 }
 
 void Recorder::poll() { snapshot(builder_.poll({})); }

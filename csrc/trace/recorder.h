@@ -127,6 +127,8 @@ class Recorder : public Context {
   // recorder_instructions.cpp: one instruction.
   enum class Flow : uint8_t { next, dead };
   Flow step(const bytecode::Instruction&);
+  /// Notes an array that the interpreter would have made by the instruction.
+  void count_array(const bytecode::Instruction&);
   Flow subscript_op(const bytecode::Instruction&);
   Traced pop_slice(int count);
   void load_element(const bytecode::Instruction&, bool duplicated, Traced container, Traced index);
@@ -189,13 +191,14 @@ class Recorder : public Context {
   std::map<std::string, Traced> attributes_;  // by input and name
   std::map<PyCodeObject*, std::unique_ptr<Code>> codes_;
   std::vector<Ref> alive_;
-  std::map<const ir::Value*, int64_t> samples_;           // integer parameters, as they are in the frame
-  std::vector<PyObject*> arrays_;                         // by input, borrowed; null: no array
-  std::map<const ir::Op*, std::vector<Slot>> snapshots_;  // values of stored_ at checks and polls
-  std::vector<Slot> reordered_state_;                     // of stored_ before the outermost parallel or simd loop
-  int reordered_ = 0;                                     // depth of such loops
-  bool finishing_ = false;                                // only the states of checks are still to be written
-  int depth_ = 0;                                         // of inlined calls
+  Samples samples_;
+  std::map<std::pair<ir::LocId, int>, ArrayCounts> interpreted_;  // arrays of the interpreter, by instruction
+  std::vector<PyObject*> arrays_;                                 // by input, borrowed; null: no array
+  std::map<const ir::Op*, std::vector<Slot>> snapshots_;          // values of stored_ at checks and polls
+  std::vector<Slot> reordered_state_;  // of stored_ before the outermost parallel or simd loop
+  int reordered_ = 0;                  // depth of such loops
+  bool finishing_ = false;             // only the states of checks are still to be written
+  int depth_ = 0;                      // of inlined calls
   int line_ = 0;
   std::vector<std::pair<int, int>> returns_;  // return node and its exit number
 };

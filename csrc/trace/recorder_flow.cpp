@@ -54,6 +54,7 @@ Outcome Recorder::execute(int node, std::vector<Slot> slots, const Stops& stops,
       }
       if ((splits && i == n.last) || instruction.op == Op::return_value_) break;
       if (step(instruction) == Flow::dead) return {};
+      count_array(instruction);
     }
 
     if (last.op == Op::return_value_) {

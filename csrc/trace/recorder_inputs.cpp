@@ -82,7 +82,7 @@ Traced Recorder::read(PyObject* value, Input in, bool fixed) {
     t.kind = Kind::scalar;
     t.type = *type;
     t.value = graph_->body->args[static_cast<size_t>(in.param)];
-    if (ir::is_int(t.value->type.dtype)) samples_[t.value] = static_cast<int64_t>(word);
+    if (ir::is_int(t.value->type.dtype)) samples_.scalar(t.value, static_cast<int64_t>(word));
     t.input = add_input(std::move(in));
     return t;
   }
@@ -132,6 +132,8 @@ Traced Recorder::read_array(PyObject* value, Input in) {
   if (in.same_view_as < 0) {
     ir::Type type{*dtype, static_cast<int8_t>(in.rank), in.layout};
     in.param = parameter(type, in.name);
+    samples_.array(graph_->body->args[static_cast<size_t>(in.param)],
+                   std::vector<int64_t>(PyArray_DIMS(a), PyArray_DIMS(a) + in.rank));
   }
   Traced t;
   t.kind = Kind::array;

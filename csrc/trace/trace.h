@@ -8,6 +8,7 @@
 #include "ir/ir.h"
 #include "pragma/pragma.h"
 #include "runtime/signature.h"
+#include "trace/samples.h"
 
 namespace appy::trace {
 
@@ -27,6 +28,8 @@ struct Region {
 struct Result {
   std::unique_ptr<ir::Graph> graph;
   runtime::Signature signature;
+  Samples samples;
+  ArrayCounts interpreted;  // arrays that the interpreter makes by the region's operators and calls
 };
 
 /// Throws Abort where the region cannot be compiled. Leaves no Python exception set. The GIL is held.

@@ -184,3 +184,34 @@ def test_one_region_refused_and_one_compiled(capsys):
     assert below[1] == "  entered 1 times, 1 compiled" and not any("not compiled" in line for line in below)
     assert "x: float64[:] c" in "".join(below)
     assert capsys.readouterr().out == f"{report}\n"
+
+
+@appy.jit(strict=True)
+def rows(x, out):
+    # pragma parallel for
+    for i in range(x.shape[0]):
+        e = np.exp(x[i] - np.max(x[i]))
+        out[i] = e / np.sum(e)
+
+
+@appy.jit(strict=True)
+def scaled(x, out):
+    # pragma 0=>parallel
+    s = np.sum(x, 1)
+    # pragma 0=>parallel
+    out[:, :] = x / s[:, None] + np.exp(x) * 2
+    # pragma 0=>parallel
+    kept = x.T + out.T
+    return kept
+
+
+def test_arrays_that_are_not_made():
+    """The interpreter's arrays by operator and call, in place of which the report counts what the graph still makes."""
+    x = np.random.default_rng(1).random((10, 20))
+    rows(x, np.empty_like(x))
+    scaled(x, np.empty_like(x))
+    (one,) = appy.explain(rows).regions[0]["specializations"]
+    assert one["arrays"] == "3 arrays of 480 bytes an iteration in the interpreter, 1 array of 160 bytes here"
+    group = next(region for region in appy.explain(scaled).regions if region["stats"]["runs"])
+    (one,) = group["specializations"]
+    assert one["arrays"] == f"6 arrays of {5 * 1600 + 80} bytes in the interpreter, 1 array of 1600 bytes here"

@@ -1,0 +1,57 @@
+#include "trace/samples.h"
+
+#include "ir/eval.h"
+
+namespace appy::trace {
+
+std::optional<int64_t> Samples::of(const ir::Value* v) const {
+  if (const auto known = scalars_.find(v); known != scalars_.end()) return known->second;
+  if (!v->op || !ir::is_pure(v->op->code) || v->type.is_view() || ir::is_real(v->type.dtype)) return {};
+  if (v->op->code == ir::Opcode::dim_) {
+    const auto array = extents_.find(v->op->operands[0]);
+    if (array == extents_.end()) return {};
+    return array->second[static_cast<size_t>(v->op->dim)];
+  }
+  if (v->op->code == ir::Opcode::const_) return static_cast<int64_t>(v->op->imm);
+  std::vector<ir::Word> words;
+  for (const ir::Value* operand : v->op->operands) {
+    if (ir::is_real(operand->type.dtype)) return {};
+    const std::optional<int64_t> word = of(operand);
+    if (!word) return {};
+    words.push_back(static_cast<ir::Word>(*word));
+  }
+  if (words.empty()) return {};
+  const ir::DType from = v->op->operands[v->op->code == ir::Opcode::select_ ? 1 : 0]->type.dtype;
+  return static_cast<int64_t>(ir::evaluate_op(v->op->code, v->type.dtype, from, words));
+}
+
+void ArrayCount::add(const Samples& samples, ir::DType dtype, std::span<ir::Value* const> shape) {
+  ++arrays;
+  int64_t size = ir::size_of(dtype);
+  for (const ir::Value* extent : shape) {
+    const std::optional<int64_t> n = samples.of(extent);
+    if (!n) return;
+    size *= *n;
+  }
+  bytes += size;
+}
+
+ArrayCounts& ArrayCounts::operator+=(const ArrayCounts& more) {
+  once.arrays += more.once.arrays;
+  once.bytes += more.once.bytes;
+  each.arrays += more.each.arrays;
+  each.bytes += more.each.bytes;
+  return *this;
+}
+
+ArrayCounts allocated(const ir::Graph& graph, const Samples& samples) {
+  ArrayCounts out;
+  ir::walk(*graph.body, [&](const ir::Op& op) {
+    if (op.code != ir::Opcode::alloc_) return;
+    ArrayCount& count = ir::enclosing_loop(*op.parent) ? out.each : out.once;
+    count.add(samples, op.result()->type.dtype, op.operands);
+  });
+  return out;
+}
+
+}  // namespace appy::trace

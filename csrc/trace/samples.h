@@ -1,0 +1,40 @@
+// What a graph's parameters are in the frame that it was traced for. Nothing that is compiled may depend on it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ir/ir.h"
+
+namespace appy::trace {
+
+class Samples {
+ public:
+  void scalar(const ir::Value* param, int64_t value) { scalars_[param] = value; }
+  void array(const ir::Value* param, std::vector<int64_t> extents) { extents_[param] = std::move(extents); }
+  /// The integer where it follows from parameters and extents alone.
+  std::optional<int64_t> of(const ir::Value*) const;
+
+ private:
+  std::map<const ir::Value*, int64_t> scalars_;
+  std::map<const ir::Value*, std::vector<int64_t>> extents_;
+};
+
+/// How many arrays, and bytes in those whose size is known.
+struct ArrayCount {
+  int arrays = 0;
+  int64_t bytes = 0;
+  void add(const Samples&, ir::DType, std::span<ir::Value* const> shape);
+};
+/// Outside of the region's loops, and in one iteration of each.
+struct ArrayCounts {
+  ArrayCount once, each;
+  ArrayCounts& operator+=(const ArrayCounts&);
+};
+
+/// The arrays that the graph makes.
+ArrayCounts allocated(const ir::Graph&, const Samples&);
+
+}  // namespace appy::trace

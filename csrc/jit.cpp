@@ -76,7 +76,8 @@ std::unique_ptr<runtime::Kernel> select_backend(const ir::Graph& graph, const Re
 bool may_fail_late(const ir::Graph& graph) {
   bool found = false;
   ir::walk(*graph.body, [&](const ir::Op& op) {
-    found |= op.code == ir::Opcode::check_ && op.check->kind == ir::CheckKind::decline_ && !op.check->declines;
+    if (op.code != ir::Opcode::check_ || op.check->declines) return;
+    found |= op.check->kind == ir::CheckKind::decline_ || op.check->kind == ir::CheckKind::broadcast_;
   });
   return found;
 }

@@ -122,6 +122,9 @@ struct Access {
   std::vector<std::vector<int64_t>> coef;  // [rank][terms]
 };
 
+/// Words that a check has for its message.
+constexpr int kMaxInfo = 12;
+
 struct Check {
   CheckKind kind = CheckKind::bounds_;
   int ninfo = 0;           // operands after ok: words for the message

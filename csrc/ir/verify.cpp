@@ -12,6 +12,7 @@ namespace appy::ir {
 
 namespace {
 
+constexpr int any = -1;
 constexpr std::array kInfoCount = {
 #define X(name, exception, ninfo) ninfo,
 #include "ir/checks.def"
@@ -256,7 +257,8 @@ class Verifier {
     if (check.ninfo < 0 || op.operands.size() < 1 + static_cast<size_t>(check.ninfo)) return "too few operands";
     const int wanted = kInfoCount[static_cast<size_t>(check.kind)];
     const bool declines = check.declines || check.kind == CheckKind::decline_;
-    if (check.ninfo != wanted && !(declines && check.ninfo == 0)) {
+    if (check.ninfo > kMaxInfo) return "too many info words";
+    if (wanted != any && check.ninfo != wanted && !(declines && check.ninfo == 0)) {
       return "expected " + std::to_string(wanted) + " info words";
     }
     const std::span<Value* const> rest = std::span<Value* const>(op.operands).subspan(1);

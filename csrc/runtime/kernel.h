@@ -23,7 +23,7 @@ struct Failure {
   int32_t check = -1;      // ordinal of the check op in the graph, in walk order (ir::walk)
   bool has_state = false;  // results hold the scalars at the failing point; else they are unwritten
   int64_t iteration = -1;  // of the outermost parallel or simd loop, for the message; -1 where it is not known
-  std::array<int64_t, 3> info{};
+  std::array<int64_t, ir::kMaxInfo> info{};
 };
 
 /// Makes the arrays that escape from a region, and keeps them by slot.

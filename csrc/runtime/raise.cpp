@@ -1,5 +1,8 @@
 #include "runtime/raise.h"
 
+#include <string_view>
+#include <vector>
+
 #include "pycompat/frame.h"
 #include "support/ref.h"
 
@@ -19,6 +22,72 @@ PyObject* exception_of(CheckKind kind) {
   return PyExc_RuntimeError;
 }
 
+using Shapes = std::vector<std::vector<int64_t>>;
+
+/// What stands before the ranks in a check's text: "into", "dot", "matmul" or nothing.
+std::string_view word_of(const ir::Check& check) {
+  return std::string_view(check.text).substr(0, check.text.find_first_of("0123456789"));
+}
+
+/// The shapes among the info words, by the ranks in the text.
+Shapes shapes_of(const ir::Check& check, const Failure& failure) {
+  Shapes shapes;
+  auto word = failure.info.begin();
+  for (size_t at = word_of(check).size(); at < check.text.size(); at = check.text.find_first_of(',', at) + 1) {
+    shapes.emplace_back(word, word + (check.text[at] - '0'));
+    word += check.text[at] - '0';
+    if (check.text.find(',', at) == std::string::npos) break;
+  }
+  return shapes;
+}
+
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string text = "(";
+  for (size_t d = 0; d < shape.size(); d++) text += (d ? "," : "") + std::to_string(shape[d]);
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+/// Do the shapes broadcast, because something that changes from run to run is 1?
+bool broadcast(const ir::Check& check, const Failure& failure) {
+  const Shapes shapes = shapes_of(check, failure);
+  std::vector<int64_t> common;  // from the last dimension on
+  const bool into = word_of(check) == "into";
+  if (into) common.assign(shapes[1].rbegin(), shapes[1].rend());
+  for (const std::vector<int64_t>& shape : shapes) {
+    for (size_t d = 0; d < shape.size(); d++) {
+      const int64_t extent = shape[shape.size() - 1 - d];
+      if (d == common.size()) common.push_back(1);
+      if (extent == 1 || extent == common[d]) continue;
+      // What is assigned to keeps its extents.
+      if (common[d] != 1 || into) return false;
+      common[d] = extent;
+    }
+  }
+  return true;
+}
+
+std::string shape_message(const ir::Check& check, const Failure& failure) {
+  const Shapes shapes = shapes_of(check, failure);
+  const std::string_view word = word_of(check);
+  if (word == "into") {
+    return "could not broadcast input array from shape " + text_of(shapes[0]) + " into shape " + text_of(shapes[1]);
+  }
+  const auto extent = [&](size_t k, size_t d) { return std::to_string(shapes[k][d]); };
+  if (word == "dot") {
+    const size_t last = shapes[0].size() - 1, first = shapes[1].size() > 1 ? shapes[1].size() - 2 : 0;
+    return "shapes " + text_of(shapes[0]) + " and " + text_of(shapes[1]) + " not aligned: " + extent(0, last) +
+           " (dim " + std::to_string(last) + ") != " + extent(1, first) + " (dim " + std::to_string(first) + ")";
+  }
+  if (word == "matmul") {
+    return "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature "
+           "(n?,k),(k,m?)->(n?,m?) (size " +
+           extent(1, 0) + " is different from " + extent(0, shapes[0].size() - 1) + ")";
+  }
+  std::string text = "operands could not be broadcast together with shapes ";
+  for (const auto& shape : shapes) text += text_of(shape) + " ";
+  return text;
+}
+
 std::string detail(const ir::Check& check) { return check.text.empty() ? ", " : " (" + check.text + "), "; }
 
 std::string message_of(const ir::Check& check, const Failure& failure, const std::string& where) {
@@ -29,6 +98,12 @@ std::string message_of(const ir::Check& check, const Failure& failure, const std
       return "index " + number(0) + " is out of bounds for axis " + number(1) + " with size " + number(2);
     case CheckKind::fits_:
       return "Python integer " + number(0) + " out of bounds for " + check.text;
+    case CheckKind::mask_:
+      return "boolean index did not match indexed array along axis " + number(0) + "; size of axis is " + number(1) +
+             " but size of corresponding boolean axis is " + number(2);
+    case CheckKind::broadcast_:
+    case CheckKind::aligned_:
+      return shape_message(check, failure);
     case CheckKind::unbound_:
       return "cannot access local variable '" + check.text + "' where it is not associated with a value";
     case CheckKind::unbound_free_:
@@ -105,11 +180,15 @@ int64_t iteration_of(const ir::Op& check, const ir::Word* state) {
 
 bool can_run_again(const ir::Op& check) {
   CheckKind kind = check.check->kind;
-  return kind == CheckKind::overflow_ || kind == CheckKind::decline_;
+  return kind == CheckKind::overflow_ || kind == CheckKind::decline_ || kind == CheckKind::broadcast_;
 }
 
 void raise_failure(const ir::Op& op, const Failure& failure, const Scope& scope) {
-  const ir::Check& check = *op.check;
+  ir::Check check = *op.check;
+  if (check.kind == CheckKind::broadcast_ && broadcast(check, failure)) {
+    check.kind = CheckKind::decline_;  // no error: an extent that happens to be 1
+    check.text = "";
+  }
   std::string where = op.graph ? describe_location(*op.graph, op.loc) : "";
   if (failure.iteration >= 0) where += ", iteration " + std::to_string(failure.iteration);
   std::string note = where.empty() ? "" : "at " + where;

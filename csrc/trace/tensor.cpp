@@ -187,16 +187,33 @@ bool same_number(const Value* a, const Value* b) {
   return true;
 }
 
-void require_same_extent(Context& c, Value* a, Value* b) {
+void require_same_extent(Context& c, Value* a, Value* b, const Shapes& of) {
   if (same_number(a, b)) return;
-  // Where they differ NumPy raises, or one of them is 1 and is broadcast: both are the interpreter's.
-  Emit e(c);
-  e.check(CheckKind::decline_, e.eq(a, b));
+  // Where they differ NumPy raises, or one of them is 1 and is broadcast, which only the interpreter does.
+  Value* equal = Emit(c).eq(a, b);
+  ir::Check check;
+  check.kind = of.kind;
+  check.text = of.word;
+  std::vector<Value*> info;
+  for (const std::span<Value* const>& shape : of.shapes) {
+    check.text += (&shape == of.shapes.data() ? "" : ",") + std::to_string(shape.size());
+    info.insert(info.end(), shape.begin(), shape.end());
+  }
+  if (info.size() > ir::kMaxInfo) {
+    check = {};
+    check.kind = CheckKind::decline_;
+    info.clear();
+  }
+  c.check(std::move(check), equal, info);
 }
 
 std::vector<Value*> broadcast_shapes(Context& c, std::span<const TensorRef> tensors) {
   size_t rank = 0;
-  for (const TensorRef& t : tensors) rank = std::max(rank, t->shape.size());
+  Shapes shapes{CheckKind::broadcast_, "", {}};
+  for (const TensorRef& t : tensors) {
+    rank = std::max(rank, t->shape.size());
+    shapes.shapes.emplace_back(t->shape);
+  }
   std::vector<Value*> shape(rank, nullptr);
   for (size_t d = 0; d < rank; d++) {
     for (const TensorRef& t : tensors) {
@@ -205,7 +222,7 @@ std::vector<Value*> broadcast_shapes(Context& c, std::span<const TensorRef> tens
       if (!shape[d]) {
         shape[d] = t->shape[d - skip];
       } else {
-        require_same_extent(c, shape[d], t->shape[d - skip]);
+        require_same_extent(c, shape[d], t->shape[d - skip], shapes);
       }
     }
     if (!shape[d]) shape[d] = one(c);
@@ -331,11 +348,12 @@ TensorRef broadcast_to(Context& c, const TensorRef& t, std::span<Value* const> s
     source = rearranged(c, t, order);
   }
   const size_t skip = shape.size() - source->shape.size();
+  const std::vector<std::span<Value* const>> both = {source->shape, shape};
   bool repeated = false;
   for (size_t d = 0; d < shape.size(); d++) {
     const bool one = d < skip || is_one(source->shape[d - skip]);
     repeated |= one && !is_one(shape[d]);
-    if (!one) require_same_extent(c, shape[d], source->shape[d - skip]);
+    if (!one) require_same_extent(c, shape[d], source->shape[d - skip], {CheckKind::broadcast_, "into", both});
   }
   if (!repeated && !skip) return source;
   if (source->heavy && repeated) source = materialised(c, source);

@@ -113,8 +113,14 @@ TensorRef transposed(Context&, const TensorRef&);
 TensorRef broadcast_to(Context&, const TensorRef&, std::span<ir::Value* const> shape);
 /// The common shape; checks what is not known to agree.
 std::vector<ir::Value*> broadcast_shapes(Context&, std::span<const TensorRef> tensors);
-/// The first result has the shape in common with the second one: equal extents, or the region is left.
-void require_same_extent(Context&, ir::Value* a, ir::Value* b);
+/// The two extents are equal, or the region is left: with an exception of this kind about these shapes, where something
+/// was written.
+struct Shapes {
+  ir::CheckKind kind;
+  const char* word;  // see ir/checks.def
+  std::vector<std::span<ir::Value* const>> shapes;
+};
+void require_same_extent(Context&, ir::Value* a, ir::Value* b, const Shapes&);
 /// Do the two i64 values have the same number, by how they are computed?
 bool same_number(const ir::Value* a, const ir::Value* b);
 

@@ -25,7 +25,8 @@ void require_mask_fits(Context& c, const Tensor& mask, std::span<Value* const> s
   Emit e(c);
   for (size_t d = 0; d < mask.shape.size(); d++) {
     if (same_number(mask.shape[d], shape[first + d])) continue;
-    e.check(ir::CheckKind::decline_, e.eq(mask.shape[d], shape[first + d]));
+    e.check(ir::CheckKind::mask_, e.eq(mask.shape[d], shape[first + d]), {},
+            {e.i64(static_cast<int64_t>(first + d)), shape[first + d], mask.shape[d]});
   }
 }
 

@@ -175,7 +175,9 @@ Traced matmul(Context& c, const Traced& a, const Traced& b, bool dot) {
   const TensorRef x = as_tensor(c, a), y = as_tensor(c, b);
   if (!x || !y || x->rank() == 0 || y->rank() == 0 || x->rank() > 2 || y->rank() > 2)
     refuse_shapes(c, "matrix product");
-  require_same_extent(c, x->shape.back(), y->shape.front());
+  // np.dot and np.matmul say it in words of their own.
+  require_same_extent(c, x->shape.back(), y->shape.front(),
+                      {ir::CheckKind::aligned_, dot ? "dot" : "matmul", {x->shape, y->shape}});
   // Result dimensions first, then the common one.
   const int rows = x->rank() - 1, columns = y->rank() - 1, common = rows + columns;
   std::vector<Value*> extents;
@@ -248,7 +250,8 @@ Traced einsum(Context& c, const std::string& subscripts, std::span<const Traced>
       if (!extent || known_integer(extent) == 1) {
         extent = x->shape[d];
       } else if (known_integer(x->shape[d]) != 1) {
-        require_same_extent(c, extent, x->shape[d]);
+        Emit e(c);
+        e.check(ir::CheckKind::decline_, e.eq(extent, x->shape[d]));
       }
     }
     operands.push_back(x);

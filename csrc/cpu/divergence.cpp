@@ -178,6 +178,11 @@ void Divergence::survey() {
       });
       check_after_store |= checks && stores;
     }
+    if (op.code == Opcode::for_) {
+      const auto count =
+          std::count_if(op.results.begin(), op.results.end(), [&](const ir::Value* v) { return varying(v); });
+      sums_inside = std::max(sums_inside, static_cast<size_t>(count));
+    }
     if (op.code == Opcode::if_ && varying(op.operands[0])) has_varying_if = true;
     if (op.code == Opcode::break_ && ir::enclosing_loop(*op.parent) == &loop_) own_break = true;
     bool any = false;

@@ -36,6 +36,7 @@ class Divergence {
   bool own_break = false;         // a break out of the simd loop itself
   bool unsupported_loop = false;  // an inner for whose per-lane trip count needs a division
   int ops = 0;                    // varying ops
+  size_t sums_inside = 0;         // varying carried values of the inner loop that has most
   int widest = 0;                 // bytes of the widest varying element type
   bool value_of_linear = false;   // the iteration variable is needed as a vector
 

@@ -38,7 +38,7 @@ bool VectorLoop::block(const ir::Block& block, const std::function<void(const ir
 void VectorLoop::op(const ir::Op& op) {
   if (op.code == Opcode::const_) return;
   if (d_.uniform(op)) {
-    f_.emit(op);
+    if (!load_into_lanes(op)) f_.emit(op);
     return;
   }
   switch (op.code) {

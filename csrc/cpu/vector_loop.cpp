@@ -55,6 +55,11 @@ void VectorLoop::choose_shape() {
     main_unroll_ = d_.ops <= 8 && !loop_.results.empty() ? 4 : 2;
   } else if (!masked_only_ && !d_.has_divergent_loop() && d_.ops <= 8) {
     main_unroll_ = 4;  // with a condition: one branch around the arm that no lane takes
+  } else if (!masked_only_ && !d_.has_varying_if && d_.sums_inside > 1) {
+    // What is loaded for all lanes serves two vectors, where the sums of both have registers and leave one to load into
+    // and one that both factors share.
+    const size_t registers = avx512_ ? 32 : 16;
+    if (2 * (d_.sums_inside + 1) + 1 <= registers) main_unroll_ = 2;
   }
   if (interleave && !masked_only_) main_unroll_ = 2;
   bool calls = false;

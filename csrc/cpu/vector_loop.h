@@ -199,6 +199,8 @@ class VectorLoop {
   };
   Place place(const ir::Op&);
   void load(const ir::Op&);
+  /// Loads a uniform value into all lanes at once, where its only user computes with lanes; false: it is another load.
+  bool load_into_lanes(const ir::Op&);
   void store(const ir::Op&);
   void atomic(const ir::Op&);
   x86::Mem lane_group(const Place&, int u);

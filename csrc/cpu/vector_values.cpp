@@ -51,6 +51,7 @@ void VectorLoop::assign_all(const std::vector<Regs>& to, const std::vector<Regs>
 }
 
 Regs VectorLoop::get(const ir::Value* v) {
+  if (auto at = values_.find(v->id); !varying(v) && at != values_.end()) return at->second;
   if (!varying(v)) return broadcast(v);
   if (v == d_.linear()) return linear();
   if (folded_.contains(v->id)) return unfold(v);

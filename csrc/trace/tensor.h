@@ -200,6 +200,8 @@ Traced cumulate(Context&, BinaryOp, const TensorRef&, int axis, std::optional<DT
 /// the first `free` of them are the result's dimensions in order.
 TensorRef contraction(Context&, DType, std::span<const TensorRef> operands, std::span<const std::vector<int>> labels,
                       std::span<ir::Value* const> extents, int free);
+/// left @ right of two matrices, a fresh array (tensor_tiles.cpp).
+TensorRef product_in_tiles(Context&, DType, const TensorRef& left, const TensorRef& right);
 Traced matmul(Context&, const Traced& a, const Traced& b, bool dot);
 Traced outer(Context&, const Traced& a, const Traced& b);
 Traced einsum(Context&, const std::string& subscripts, std::span<const Traced> operands);

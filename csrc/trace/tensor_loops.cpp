@@ -82,7 +82,9 @@ std::vector<int> loop_order(std::span<const Read> touched, size_t rank) {
     if (!read.regular || unit < 0) continue;
     const Axis& axis = read.view->axes[static_cast<size_t>(unit)];
     const int dim = axis.dim < 0 ? -1 : read.dims[static_cast<size_t>(axis.dim)];
-    if (dim >= 0 && std::abs(axis.step) == 1) votes[static_cast<size_t>(dim)]++;
+    // More is read of a matrix than of a row.
+    const auto indexed = std::count_if(read.dims.begin(), read.dims.end(), [](int d) { return d >= 0; });
+    if (dim >= 0 && std::abs(axis.step) == 1) votes[static_cast<size_t>(dim)] += static_cast<int>(indexed);
   }
   // Ties go to the last dimension.
   size_t inner = rank;

@@ -1,5 +1,6 @@
 // Products with sums over common dimensions: matmul, dot, outer, einsum.
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "ir/builder.h"
@@ -57,6 +58,25 @@ TensorRef rounded(const TensorRef& t, DType to) {
   return std::make_shared<const Tensor>(std::move(out));
 }
 
+/// The factors of a product of matrices, the left one with the result's rows, or nulls: it is another contraction.
+std::array<TensorRef, 2> matrix_factors(Context& c, std::span<const TensorRef> operands,
+                                        std::span<const std::vector<int>> labels, size_t free, size_t sums) {
+  if (operands.size() != 2 || free != 2 || sums != 1) return {};
+  std::array<TensorRef, 2> factors;
+  for (size_t k = 0; k < 2; k++) {
+    std::vector<int> sorted = labels[k];
+    std::sort(sorted.begin(), sorted.end());
+    if (sorted.size() != 2 || sorted[1] != 2 || sorted[0] == 2) return {};
+    if (is_one(operands[k]->shape[0]) || is_one(operands[k]->shape[1])) return {};
+    // Rows first, then what is summed over; the right factor the other way round.
+    const bool turned = (sorted[0] == 0) == (labels[k][0] == 2);
+    TensorRef& factor = factors[static_cast<size_t>(sorted[0])];
+    if (factor) return {};
+    factor = turned ? transposed(c, operands[k]) : operands[k];
+  }
+  return factors;
+}
+
 }  // namespace
 
 TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
@@ -88,6 +108,9 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
     }
     return product;
   };
+  if (const auto factors = matrix_factors(c, operands, labels, result, sums.size()); !boolean && factors[0]) {
+    return product_in_tiles(c, dtype, factors[0], factors[1]);
+  }
   const Opcode add = boolean ? Opcode::or_ : Opcode::add_;
   const std::vector<Read> reads = labelled_reads(operands, labels);
   const std::vector<int> order = loop_order(reads, extents.size());

@@ -1,0 +1,238 @@
+// Products of two matrices, in tiles: a block of each factor is copied to where it lies in the order in which it is
+// read, and six rows of the result are accumulated in registers at a time (Goto & van de Geijn, TOMS 2008).
+#include <algorithm>
+#include <array>
+
+#include "ir/builder.h"
+#include "trace/conversion.h"
+#include "trace/tensor.h"
+
+namespace appy::trace {
+namespace {
+
+using ir::Value;
+
+/// Rows that are accumulated together: with two vectors of columns their sums, a row of the right factor and an element
+/// of the left one fill sixteen registers.
+constexpr int64_t kRows = 6;
+/// A panel of the right factor, kDepth rows of kPanelBytes, stays in the first cache; blocks of both in the second.
+constexpr int64_t kPanelBytes = 128;
+constexpr int64_t kDepth = 128;
+constexpr int64_t kTileRows = 252;
+constexpr int64_t kTileColumns = 256;
+/// Products with at most so many multiplications are computed where the factors lie; with fewer, where neighbours in
+/// the right one lie below each other and have to be gathered.
+constexpr int64_t kSmall = 104 * 104 * 104;
+constexpr int64_t kSmallGathered = 16 * 16 * 16;
+
+class Tiles {
+ public:
+  Tiles(Context& c, DType dtype, TensorRef left, TensorRef right, TensorRef out)
+      : c_(c),
+        e_(c),
+        dtype_(dtype),
+        left_(std::move(left)),
+        right_(std::move(right)),
+        out_(std::move(out)),
+        rows_(left_->shape[0]),
+        columns_(right_->shape[1]),
+        depth_(left_->shape[1]),
+        panel_(kPanelBytes / ir::size_of(dtype)) {}
+
+  void emit() {
+    Value* work = mul(mul(rows_, columns_), depth_);
+    ir::Builder& b = c_.builder();
+    const ir::Op* arms = b.if_op(e_.le(work, e_.i64(runs_down(right_) ? kSmallGathered : kSmall)), {});
+    ir::Block* outer = b.block();
+    for (const bool small : {true, false}) {
+      b.set_block(arms->blocks[small ? 0 : 1]);
+      small ? in_place() : packed();
+      b.yield({});
+    }
+    b.set_block(outer);
+  }
+
+ private:
+  using Body = std::function<void(Value*)>;
+  enum class How : uint8_t { serial, parallel, simd };
+
+  Value* add(Value* a, Value* b) { return e_.op(Opcode::add_, {a, b}); }
+  Value* sub(Value* a, Value* b) { return e_.op(Opcode::sub_, {a, b}); }
+  Value* mul(Value* a, Value* b) { return e_.op(Opcode::mul_, {a, b}); }
+  Value* least(Value* a, Value* b) { return e_.op(Opcode::pymin_, {a, b}); }
+  Value* ceiling(Value* n, Value* by) { return e_.op(Opcode::floordiv_, {sub(add(n, by), e_.i64(1)), by}); }
+  Value* at_least_one(Value* n) { return e_.op(Opcode::pymax_, {n, e_.i64(1)}); }
+  Value* scaled(Value* v, int64_t by) { return by == 1 ? v : mul(v, e_.i64(by)); }
+
+  void loop(How how, Value* low, Value* high, const Body& body) {
+    ir::Loop attributes;
+    attributes.parallel = how == How::parallel;
+    attributes.simd = how == How::simd;
+    attributes.annotated = true;
+    emit_loop(c_, low, high, {}, std::move(attributes), [&](Value* i, std::span<Value* const>) {
+      body(i);
+      return std::vector<Value*>{};
+    });
+  }
+
+  Value* element(const TensorRef& t, Value* i, Value* j) {
+    Value* const at[] = {i, j};
+    return cast_element(c_, t->at(c_, at), dtype_);
+  }
+
+  Value* load(const TensorRef& array, Value* at) {
+    Value* const index[] = {at};
+    return c_.builder().load(array->base.value, index);
+  }
+
+  void store(const TensorRef& array, Value* v, Value* at) {
+    Value* const index[] = {at};
+    c_.builder().store(v, array->base.value, index);
+  }
+
+  /// Adds to the result, in columns [low, high) and in the rows from `first` on, which end before `end`: rows past the
+  /// end are the last one again. `left` and `right` give the factors' elements for a row of the group and a column.
+  void group(Value* first, Value* end, Value* low, Value* high, Value* depth, bool from_zero,
+             const std::function<Value*(int64_t m, Value* row, Value* k)>& left,
+             const std::function<Value*(Value* k, Value* column)>& right,
+             const std::function<Value*(Value* column)>& place) {
+    std::array<Value*, kRows> rows;
+    Value* last = sub(end, e_.i64(1));
+    for (int64_t m = 0; m < kRows; m++) rows[static_cast<size_t>(m)] = m ? least(add(first, e_.i64(m)), last) : first;
+    loop(How::simd, low, high, [&](Value* column) {
+      std::vector<Value*> sums;
+      for (Value* row : rows) {
+        Value* const at[] = {row, place(column)};
+        sums.push_back(from_zero ? e_.number(dtype_, 0) : c_.builder().load(out_->base.value, at));
+      }
+      ir::Loop attributes;
+      attributes.annotated = true;
+      sums = emit_loop(c_, e_.i64(0), depth, sums, attributes, [&](Value* k, std::span<Value* const> carried) {
+        Value* y = right(k, column);
+        std::vector<Value*> next;
+        for (int64_t m = 0; m < kRows; m++) {
+          const auto n = static_cast<size_t>(m);
+          next.push_back(add(carried[n], mul(left(m, rows[n], k), y)));
+        }
+        return next;
+      });
+      for (size_t m = 0; m < rows.size(); m++) {
+        Value* const at[] = {rows[m], place(column)};
+        c_.builder().store(sums[m], out_->base.value, at);
+      }
+    });
+  }
+
+  void in_place() {
+    loop(How::parallel, e_.i64(0), ceiling(rows_, e_.i64(kRows)), [&](Value* g) {
+      group(
+          scaled(g, kRows), rows_, e_.i64(0), columns_, depth_, true,
+          [&](int64_t, Value* row, Value* k) { return element(left_, row, k); },
+          [&](Value* k, Value* column) { return element(right_, k, column); }, [](Value* column) { return column; });
+    });
+  }
+
+  bool runs_down(const TensorRef& t) { return loop_order(reads_of(t), 2).back() == 0; }
+
+  void packed() {
+    // Tiles of equal size, an even number of them one below the other.
+    Value* down = mul(ceiling(rows_, e_.i64(2 * kTileRows)), e_.i64(2));
+    Value* across = at_least_one(ceiling(columns_, e_.i64(kTileColumns)));
+    Value* blocks = at_least_one(ceiling(depth_, e_.i64(kDepth)));
+    Value* height = scaled(ceiling(ceiling(rows_, at_least_one(down)), e_.i64(kRows)), kRows);
+    Value* width = scaled(ceiling(ceiling(columns_, across), e_.i64(panel_)), panel_);
+    Value* block_depth = ceiling(depth_, blocks);
+    loop(How::parallel, e_.i64(0), mul(down, across), [&](Value* tile) {
+      Value* top = least(mul(e_.op(Opcode::floordiv_, {tile, across}), height), rows_);
+      Value* bottom = least(add(top, height), rows_);
+      Value* from = least(mul(e_.op(Opcode::mod_, {tile, across}), width), columns_);
+      Value* to = least(add(from, width), columns_);
+      Value* const left_size[] = {e_.i64(kTileRows * kDepth)};
+      Value* const right_size[] = {e_.i64(kDepth * kTileColumns)};
+      const TensorRef left = allocate(c_, dtype_, left_size), right = allocate(c_, dtype_, right_size);
+      loop(How::serial, top, bottom, [&](Value* i) {
+        loop(How::simd, from, to, [&](Value* j) {
+          Value* const at[] = {i, j};
+          c_.builder().store(e_.number(dtype_, 0), out_->base.value, at);
+        });
+      });
+      loop(How::serial, e_.i64(0), blocks, [&](Value* block) {
+        Value* first = mul(block, block_depth);
+        Value* depth = sub(least(add(first, block_depth), depth_), first);
+        tile_product(left, right, top, bottom, from, to, first, depth);
+      });
+    });
+  }
+
+  void tile_product(const TensorRef& left, const TensorRef& right, Value* top, Value* bottom, Value* from, Value* to,
+                    Value* first, Value* depth) {
+    Value* groups = ceiling(sub(bottom, top), e_.i64(kRows));
+    Value* panels = ceiling(sub(to, from), e_.i64(panel_));
+    // The left block keeps the order of its source.
+    const bool down = runs_down(left_);
+    const int64_t row_step = down ? 1 : kDepth, depth_step = down ? kTileRows : 1;
+    Value* last = sub(bottom, e_.i64(1));
+    const auto copy_left = [&](Value* i, Value* k, bool past_end) {
+      Value* row = add(top, i);
+      Value* x = element(left_, past_end ? least(row, last) : row, add(first, k));
+      store(left, x, add(scaled(i, row_step), scaled(k, depth_step)));
+    };
+    Value* height = sub(bottom, top);
+    if (down) {
+      loop(How::serial, e_.i64(0), depth,
+           [&](Value* k) { loop(How::simd, e_.i64(0), height, [&](Value* i) { copy_left(i, k, false); }); });
+    }
+    loop(How::serial, down ? height : e_.i64(0), scaled(groups, kRows),
+         [&](Value* i) { loop(How::simd, e_.i64(0), depth, [&](Value* k) { copy_left(i, k, true); }); });
+    const auto in_panel = [&](Value* p, Value* k, Value* j) {
+      return add(add(scaled(p, kDepth * panel_), scaled(k, panel_)), j);
+    };
+    const auto columns_of = [&](Value* p) { return least(sub(sub(to, from), scaled(p, panel_)), e_.i64(panel_)); };
+    loop(How::serial, e_.i64(0), panels, [&](Value* p) {
+      Value* start = add(from, scaled(p, panel_));
+      const auto copy = [&](Value* k, Value* j) {
+        store(right, element(right_, add(first, k), add(start, j)), in_panel(p, k, j));
+      };
+      if (runs_down(right_)) {
+        loop(How::serial, e_.i64(0), columns_of(p),
+             [&](Value* j) { loop(How::serial, e_.i64(0), depth, [&](Value* k) { copy(k, j); }); });
+      } else {
+        loop(How::serial, e_.i64(0), depth,
+             [&](Value* k) { loop(How::simd, e_.i64(0), columns_of(p), [&](Value* j) { copy(k, j); }); });
+      }
+    });
+    loop(How::serial, e_.i64(0), panels, [&](Value* p) {
+      Value* start = add(from, scaled(p, panel_));
+      loop(How::serial, e_.i64(0), groups, [&](Value* g) {
+        Value* row = scaled(g, kRows);
+        group(
+            add(top, row), bottom, e_.i64(0), columns_of(p), depth, false,
+            [&](int64_t m, Value*, Value* k) {
+              return load(left, add(add(scaled(g, kRows * row_step), e_.i64(m * row_step)), scaled(k, depth_step)));
+            },
+            [&](Value* k, Value* j) { return load(right, in_panel(p, k, j)); },
+            [&](Value* j) { return add(start, j); });
+      });
+    });
+  }
+
+  Context& c_;
+  Emit e_;
+  const DType dtype_;
+  const TensorRef left_, right_, out_;
+  Value *const rows_, *const columns_, *const depth_;
+  const int64_t panel_;
+};
+
+}  // namespace
+
+TensorRef product_in_tiles(Context& c, DType dtype, const TensorRef& left, const TensorRef& right) {
+  const auto in_memory = [&](const TensorRef& t) { return t->is_view() ? t : materialised(c, t); };
+  const TensorRef x = in_memory(left), y = in_memory(right);
+  Value* const shape[] = {x->shape[0], y->shape[1]};
+  const TensorRef out = allocate(c, dtype, shape);
+  Tiles(c, dtype, x, y, out).emit();
+  return out;
+}
+
+}  // namespace appy::trace

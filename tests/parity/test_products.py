@@ -1,0 +1,205 @@
+"""Products of matrices: in place and in tiles, every order of the factors in memory, ragged edges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import appy
+
+# Rows, depth, columns: below and above what is computed in place, around the sizes of groups, panels, tiles and blocks.
+SHAPES = [
+    (1, 1, 1),
+    (5, 3, 2),
+    (6, 8, 16),
+    (7, 130, 17),
+    (64, 64, 64),
+    (109, 128, 112),
+    (110, 129, 257),
+    (505, 7, 513),
+    (1009, 40, 31),
+    (3, 700, 700),
+    (0, 4, 5),
+    (4, 0, 5),
+    (200, 0, 300),
+]
+
+
+@appy.jit(strict=True)
+def product(a, b):
+    # pragma :M=>parallel
+    c = a @ b
+    return c
+
+
+@appy.jit(strict=True)
+def right_turned(a, b):
+    # pragma :M=>parallel
+    c = a @ b.T
+    return c
+
+
+@appy.jit(strict=True)
+def left_turned(a, b):
+    # pragma :M=>parallel
+    c = a.T @ b
+    return c
+
+
+@appy.jit(strict=True)
+def both_turned(a, b):
+    # pragma :M=>parallel
+    c = np.einsum("ki,jk->ij", a, b)
+    return c
+
+
+@appy.jit(strict=True)
+def accumulated(alpha, a, b, c):
+    # pragma :M=>parallel :N=>simd
+    c += alpha * a @ b[:, ::2]
+
+
+def operands(shape, dtype):
+    rng = np.random.default_rng(sum(shape))
+    rows, depth, columns = shape
+    if np.issubdtype(dtype, np.floating):
+        return rng.random((rows, depth)).astype(dtype), rng.random((depth, columns)).astype(dtype)
+    return rng.integers(0, 9, (rows, depth)).astype(dtype), rng.integers(0, 9, (depth, columns)).astype(dtype)
+
+
+def assert_product(got, want, depth):
+    assert got.dtype == want.dtype and got.shape == want.shape
+    if np.issubdtype(want.dtype, np.floating):
+        # All terms are positive, so that the sum of their absolute values is the result.
+        np.testing.assert_allclose(got, want, rtol=max(depth, 1) * np.finfo(want.dtype).eps)
+    else:
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int32", "uint8"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_equal_numpys(shape, dtype):
+    a, b = operands(shape, dtype)
+    want = a @ b
+    assert_product(product(a, b), want, shape[1])
+    assert_product(right_turned(a, np.ascontiguousarray(b.T)), want, shape[1])
+    assert_product(left_turned(np.ascontiguousarray(a.T), b), want, shape[1])
+    assert_product(both_turned(np.ascontiguousarray(a.T), np.ascontiguousarray(b.T)), want, shape[1])
+    assert_product(product(np.asfortranarray(a), np.repeat(b, 2, axis=1)[:, ::2]), want, shape[1])
+    assert product.stats()["declined"] == 0
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_factor_may_be_an_expression_and_the_result_be_added(shape):
+    a, b = operands(shape, "float64")
+    wide = np.repeat(b, 2, axis=1)
+    c = np.ones((shape[0], shape[2]))
+    want = c + 1.5 * a @ b
+    accumulated(1.5, a, wide, c)
+    assert_product(c, want, shape[1] + 2)
+
+
+def test_a_product_that_reads_what_it_is_stored_to():
+    a = np.random.default_rng(0).random((120, 120))
+    want = a @ a + a
+
+    @appy.jit(strict=True)
+    def squared(a):
+        # pragma :M=>parallel
+        a += a @ a
+
+    squared(a)
+    assert_product(a, want, 121)
+
+
+def test_products_in_a_parallel_loop():
+    a, b = np.random.default_rng(0).random((2, 5, 40, 40))
+    out = np.zeros((5, 40, 40))
+
+    @appy.jit(strict=True)
+    def batched(a, b, out):
+        # pragma parallel for
+        for i in range(a.shape[0]):
+            out[i] = a[i] @ b[i]
+
+    batched(a, b, out)
+    assert_product(out, a @ b, 40)
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 2), (110, 129, 83), (505, 7, 325), (1009, 4, 291), (3, 700, 545)])
+def test_no_subscript_leaves_a_tile(shape):
+    """The evaluator ends the process where one does."""
+
+    def sides(a, b, c, d):
+        # pragma :M=>parallel
+        p = a @ b
+        # pragma :M=>parallel
+        q = c.T @ d.T
+        return p, q
+
+    a, b = operands(shape, "float64")
+    p, q = appy.jit(strict=True, backend="eval")(sides)(a, b, a.T.copy(), b.T.copy())
+    assert_product(p, a @ b, shape[1])
+    assert_product(q, a @ b, shape[1])
+
+
+def test_six_rows_are_summed_in_registers():
+    text = appy.lower(product, np.ones((8, 8)), np.ones((8, 8))).text(optimised=True)
+    # One nest in place and one in tiles, which has an array for a block of each factor beside the result.
+    assert text.count("= fma ") == 12 and text.count(" = alloc ") == 3
+    assert text.count("for parallel") == 2
+
+
+def test_exact_products_are_numpys():
+    with pytest.raises(appy.CompileError, match="exact"):
+
+        @appy.jit(strict=True, exact=True)
+        def exactly(a, b):
+            # pragma :M=>parallel
+            c = a @ b
+            return c
+
+        exactly(np.ones((3, 3)), np.ones((3, 3)))
+
+
+def test_a_vector_times_a_matrix_adds_rows():
+    @appy.jit(strict=True)
+    def weighted(y, a):
+        # pragma :N=>parallel
+        x = y @ a
+        return x
+
+    a, y = np.random.default_rng(0).random((300, 40)), np.random.default_rng(1).random(300)
+    np.testing.assert_allclose(weighted(y, a), y @ a, rtol=1e-13)
+    text = appy.lower(weighted, y, a).text(optimised=True)
+    # The innermost loop runs along rows of the matrix and has no sum of its own.
+    inner = text[text.index("load %a") :]
+    assert "for simd" in text and "carry" not in text and inner.index("store") < inner.index("yield")
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 16, 33, 100])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_several_sums_inside_a_simd_loop(n, dtype):
+    """Two vectors of lanes at a time, and elements that are the same for all lanes."""
+
+    def sums(a, x, out):
+        # pragma simd
+        for j in range(x.shape[1]):
+            p, q, r, s, t = out[0, j], out[1, j], out[2, j], out[3, j], out[4, j]
+            for k in range(x.shape[0]):
+                p += a[0, k] * x[k, j]
+                q -= a[1, k] * x[k, j]
+                r = max(r, a[2, k] + x[k, j])
+                s = s * a[3, k] + x[k, j]
+                t += x[k, j] / a[4, k]
+            out[0, j], out[1, j], out[2, j], out[3, j], out[4, j] = p, q, r, s, t
+
+    a, x = (
+        np.random.default_rng(0).random((5, 12)).astype(dtype),
+        np.random.default_rng(1).random((12, n)).astype(dtype),
+    )
+    got, want = np.zeros((2, 5, n), dtype)
+    compiled = appy.jit(strict=True)(sums)
+    compiled(a, x, got)
+    sums(a, x, want)
+    np.testing.assert_allclose(got, want, rtol=64 * np.finfo(dtype).eps)

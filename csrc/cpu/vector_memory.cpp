@@ -145,9 +145,10 @@ x86::Mem VectorLoop::lane_group(const Place& p, int u) {
 }
 
 bool VectorLoop::load_into_lanes(const ir::Op& op) {
+  if (op.code != Opcode::load_) return false;
   const ir::Value* v = op.result();
   const DType t = v->type.dtype;
-  if (op.code != Opcode::load_ || (t != DType::f64_ && t != DType::f32_) || f_.module().uses[v->id] != 1) return false;
+  if ((t != DType::f64_ && t != DType::f32_) || f_.module().uses[v->id] != 1) return false;
   const ir::Op& user = *f_.module().user[v->id];
   if (user.parent != op.parent || bytes(t) < 32) return false;
   switch (user.code) {

@@ -1,6 +1,10 @@
 #include "runtime/outputs.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "runtime/guards.h"
+#include "runtime/numpy.h"
 #include "runtime/scalar.h"
 #include "support/check.h"
 
@@ -8,6 +12,30 @@ namespace appy::runtime {
 namespace {
 
 enum class Change : uint8_t { none, set, unset, error };
+
+/// The view of the array that the words describe.
+PyObject* make_view(const Output& out, const ir::Word* words, PyObject* base) {
+  auto* array = reinterpret_cast<PyArrayObject*>(base);
+  std::vector<npy_intp> extents(static_cast<size_t>(out.rank)), strides(static_cast<size_t>(out.rank), 0);
+  for (size_t d = 0; d < extents.size(); d++) extents[d] = static_cast<npy_intp>(words[out.axes.size() + d]);
+  npy_intp offset = 0;
+  for (size_t k = 0; k < out.axes.size(); k++) {
+    const npy_intp stride = PyArray_STRIDE(array, static_cast<int>(k));
+    offset += static_cast<npy_intp>(words[k]) * stride;
+    if (out.axes[k].dim >= 0) strides[static_cast<size_t>(out.axes[k].dim)] += out.axes[k].step * stride;
+  }
+  // What selects nothing may start behind the end.
+  if (std::find(extents.begin(), extents.end(), 0) != extents.end()) offset = 0;
+  const int flags = out.writeable ? PyArray_FLAGS(array) & NPY_ARRAY_WRITEABLE : 0;
+  PyArray_Descr* descr = PyArray_DESCR(array);
+  Py_INCREF(descr);
+  Ref view = Ref::steal(PyArray_NewFromDescr(&PyArray_Type, descr, out.rank, extents.data(), strides.data(),
+                                             PyArray_BYTES(array) + offset, flags, nullptr));
+  auto* made = reinterpret_cast<PyArrayObject*>(view.get());
+  if (!made || PyArray_SetBaseObject(made, Py_NewRef(base)) < 0) return nullptr;
+  PyArray_UpdateFlags(made, NPY_ARRAY_UPDATE_ALL);
+  return Py_NewRef(view.get());
+}
 
 /// What happens to the output's variable; on `set`, *value is a new reference.
 Change change_of(const Output& out, const ir::Word* results, PyObject* const* objects, const NumpyArrays& arrays,
@@ -17,6 +45,12 @@ Change change_of(const Output& out, const ir::Word* results, PyObject* const* ob
     const auto which = static_cast<int64_t>(results[out.which]);
     if (which == Output::keep) return Change::none;
     if (which == Output::unbind) return Change::unset;
+    if (out.view) {
+      PyObject* base = out.alloc >= 0 ? arrays.at(out.alloc) : objects[out.input];
+      if (!base) return Change::none;  // left before it was made
+      *value = make_view(out, results + out.which + 1, base);
+      return *value ? Change::set : Change::error;
+    }
     const bool made = which >= Output::first_slot;
     *value = Py_XNewRef(made ? arrays.at(static_cast<int>(which - Output::first_slot)) : objects[which]);
     APPY_CHECK(*value, "an output is an array that exists");

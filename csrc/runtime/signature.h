@@ -97,6 +97,17 @@ struct Output {
   /// Region result (i64), or -1: says which array the output is where that depends on the path taken or on how early
   /// the region was left. The four above count for nothing then.
   int which = -1;
+  /// The output is a view of the array that `input` or `alloc` says, where `which` is 0. The region results that follow
+  /// `which` are the start in each dimension of the array, and then the extents of the view. Dimension k of the array
+  /// is read in steps of axes[k].step along dimension axes[k].dim of the view, or at its start alone where that is -1.
+  struct Axis {
+    int dim = -1;
+    int64_t step = 1;
+  };
+  bool view = false;
+  std::vector<Axis> axes;
+  int rank = 0;
+  bool writeable = true;
   static constexpr int64_t keep = -1;             // what `which` may be: the variable stays as it was,
   static constexpr int64_t unbind = -2;           // becomes unbound,
   static constexpr int64_t first_slot = 1000000;  // below: the object of that input; from here on: slot which - first

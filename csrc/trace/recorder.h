@@ -95,6 +95,9 @@ class Recorder : public Context {
   bool may_drop(size_t slot, const Slot& last);
   bool is_choice(const Slot& last, size_t stored) const;
   ir::Value* choice(const Slot&);
+  bool is_view(const Slot& last, size_t slot, int stored) const;
+  runtime::Output view_output(const Slot&, runtime::Output, std::vector<ir::Type>& types);
+  void append_view(const Slot& of, const Slot& now, size_t slot, std::vector<ir::Value*>& words);
   void escape(const Slot&);
   void snapshot(ir::Op*);
   [[noreturn]] void abort(AbortId, std::string detail = {}) const;

@@ -7,6 +7,7 @@
 #include "support/abort.h"
 #include "trace/recorder.h"
 #include "trace/recorder_loop.h"
+#include "trace/tensor.h"
 
 namespace appy::trace {
 
@@ -162,8 +163,70 @@ ir::Value* Recorder::choice(const Slot& s) {
   return builder_.i64(made ? runtime::Output::first_slot + made->slot : s.traced.input);
 }
 
+/// Does the variable hold a view at the end, and at every check a view of this kind or what it had at entry?
+bool Recorder::is_view(const Slot& last, size_t slot, int stored) const {
+  const auto view = [](const Slot& s) {
+    return s.kind == Slot::Kind::value && s.traced.kind == Kind::tensor && s.traced.tensor->is_view();
+  };
+  if (!view(last)) return false;
+  const Traced& base = last.traced.tensor->base;
+  if (!base.value->op && base.input < 0) return false;
+  for (const auto& [guard, slots] : snapshots_) {
+    if (stored < 0) break;
+    const Slot& then = slots[static_cast<size_t>(stored)];
+    const auto entry = entry_values_.find(static_cast<int>(slot));
+    const bool before =
+        then.kind == Slot::Kind::entry ||
+        (then.kind == Slot::Kind::value &&
+         (then.traced.kind == Kind::unbound || (entry != entry_values_.end() && same(then.traced, entry->second))));
+    if (!before && !(view(then) && same_kind_of_view(then.traced, last.traced))) return false;
+  }
+  return true;
+}
+
+runtime::Output Recorder::view_output(const Slot& last, runtime::Output out, std::vector<ir::Type>& types) {
+  const Tensor& t = *last.traced.tensor;
+  out.view = true;
+  if (t.base.value->op) {
+    out.alloc = t.base.value->op->slot;
+  } else {
+    out.input = t.base.input;
+  }
+  for (const Axis& axis : t.axes) out.axes.push_back({axis.dim, axis.step});
+  out.rank = t.rank();
+  out.writeable = t.base.writeable;
+  out.which = static_cast<int>(types.size());
+  types.insert(types.end(), 1 + t.axes.size() + t.shape.size(), ir::scalar(ir::DType::i64_));
+  return out;
+}
+
+/// The words of a view_output of `of`, where the variable holds `now`.
+void Recorder::append_view(const Slot& of, const Slot& now, size_t slot, std::vector<ir::Value*>& words) {
+  const size_t count = of.traced.tensor->axes.size() + of.traced.tensor->shape.size();
+  const bool holds = now.kind == Slot::Kind::value && now.traced.kind == Kind::tensor;
+  if (!holds) {
+    const bool unbound = now.kind == Slot::Kind::value && now.traced.kind == Kind::unbound;
+    const auto entry = entry_values_.find(static_cast<int>(slot));
+    const bool was_unbound = entry != entry_values_.end() && entry->second.kind == Kind::unbound;
+    words.push_back(builder_.i64(unbound && !was_unbound ? runtime::Output::unbind : runtime::Output::keep));
+    for (size_t k = 0; k < count; ++k) words.push_back(builder_.i64(0));
+    return;
+  }
+  ir::Value* which = builder_.i64(0);
+  if (now.traced.bound) {
+    const int64_t otherwise = now.maybe_entry ? runtime::Output::keep : runtime::Output::unbind;
+    which = builder_.select(now.traced.bound, which, builder_.i64(otherwise));
+  }
+  words.push_back(which);
+  for (const Traced& word : view_words(now.traced)) words.push_back(word.value);
+}
+
 /// The array outlives the region.
 void Recorder::escape(const Slot& s) {
+  if (s.kind == Slot::Kind::value && s.traced.kind == Kind::tensor && s.traced.tensor->is_view()) {
+    escape(Slot::of(s.traced.tensor->base));
+    return;
+  }
   if (s.kind != Slot::Kind::value || s.traced.kind != Kind::array) return;
   ir::Op* made = s.traced.value->op;
   if (!made) return;
@@ -193,6 +256,7 @@ void Recorder::finish(Outcome o) {
   struct Place {
     Merged merged;
     bool choice = false;  // of arrays
+    bool view = false;
     size_t slot = 0;
     int stored = -1;  // index in stored_; -1: the value of a return
   };
@@ -201,14 +265,15 @@ void Recorder::finish(Outcome o) {
   for (size_t k = 0; k < stored_.size(); ++k) {
     const size_t slot = stored_[k];
     if (may_drop(slot, last(slot))) continue;
-    Place place{merge(last(slot), last(slot), true), false, slot, static_cast<int>(k)};
+    Place place{merge(last(slot), last(slot), true), false, false, slot, static_cast<int>(k)};
     Slot so_far = last(slot);
     escape(so_far);
     for (const ir::Op* guard : guards) escape(snapshots_[guard][k]);
     place.choice = is_choice(so_far, k);
+    place.view = is_view(so_far, slot, static_cast<int>(k));
     for (const ir::Op* guard : guards) {
       const Slot& then = snapshots_[guard][k];
-      if (place.choice || same(so_far, then)) continue;
+      if (place.choice || place.view || same(so_far, then)) continue;
       place.merged = merge(so_far, then, true);
       if (place.merged.needs_entry) throw Restart{static_cast<int>(slot)};
       so_far = placeholder(place.merged);
@@ -231,7 +296,9 @@ void Recorder::finish(Outcome o) {
     }
     out.unset = place.merged.bound && !place.merged.shape.maybe_entry && entry != entry_values_.end() &&
                 entry->second.kind != Kind::unbound;
-    if (place.choice) {
+    if (place.view) {
+      signature_.outputs.push_back(view_output(last(slot), std::move(out), types));
+    } else if (place.choice) {
       out.which = static_cast<int>(types.size());
       types.push_back(ir::scalar(ir::DType::i64_));
       signature_.outputs.push_back(std::move(out));
@@ -244,13 +311,17 @@ void Recorder::finish(Outcome o) {
     const int exit = exit_of(t.node);
     if (!exit) continue;
     const size_t slot = region_frame_.result + static_cast<size_t>(exit) - 1;
-    Place place{merge(last(slot), last(slot), true), false, slot, -1};
+    Place place{merge(last(slot), last(slot), true), false, is_view(last(slot), slot, -1), slot, -1};
     escape(last(slot));
     if (place.merged.shape.kind == Slot::Kind::conflict) abort(AbortId::path_types_, place.merged.shape.why);
     runtime::Output out;
     out.to = runtime::Output::To::ret;
     out.index = exit;
-    add_output(place.merged, std::move(out), types);
+    if (place.view) {
+      signature_.outputs.push_back(view_output(last(slot), std::move(out), types));
+    } else {
+      add_output(place.merged, std::move(out), types);
+    }
     places.push_back(std::move(place));
   }
   const bool leaves = std::any_of(o.targets.begin(), o.targets.end(), [&](const auto& t) { return exit_of(t.node); });
@@ -262,7 +333,9 @@ void Recorder::finish(Outcome o) {
   finishing_ = true;
   std::vector<ir::Value*> results;
   const auto append = [&](const Place& place, const Slot& slot, std::vector<ir::Value*>& words) {
-    if (place.choice) {
+    if (place.view) {
+      append_view(last(place.slot), slot, place.slot, words);
+    } else if (place.choice) {
       words.push_back(choice(slot));
     } else {
       append_words(*this, place.merged, slot, words);

@@ -5,6 +5,7 @@
 #include "runtime/scalar.h"
 #include "support/abort.h"
 #include "trace/tagged.h"
+#include "trace/tensor.h"
 
 namespace appy::trace {
 namespace {
@@ -90,15 +91,32 @@ Merged merge_values(const Traced& a, const Traced& b, bool carry) {
         if (m.items.back().shape.kind == Slot::Kind::conflict) return conflict(m.items.back().shape.why);
       }
       return m;
+    case Kind::tensor: {
+      m.shape.traced = a;
+      m.shape.traced.bound = nullptr;
+      if (!carry && same_but_bound(a, b)) return m;
+      if (!same_kind_of_view(a, b)) return conflict("it is bound to different arrays on different paths");
+      const std::vector<Traced> x = view_words(a), y = view_words(b);
+      for (size_t i = 0; i < x.size(); ++i) {
+        // An extent that is known, 1 above all, stays so.
+        const bool varies = !same_constant(x[i], y[i]) && (carry || !same(x[i], y[i]));
+        const bool extent = i >= a.tensor->axes.size();
+        if (varies && extent && (known_integer(x[i].value) == 1 || known_integer(y[i].value) == 1)) {
+          return conflict("it is bound to different arrays on different paths");
+        }
+        m.items.push_back(merge_values(x[i], y[i], varies));
+        if (m.items.back().shape.kind == Slot::Kind::conflict) return conflict(m.items.back().shape.why);
+      }
+      return m;
+    }
     case Kind::range:
       m.shape.traced.kind = Kind::range;
       for (size_t i = 0; i < a.items.size(); ++i) m.items.push_back(merge_values(a.items[i], b.items[i], carry));
       return m;
     default:
       if (!same_but_bound(a, b)) {
-        return conflict(a.kind == Kind::array || a.kind == Kind::tensor
-                            ? "it is bound to different arrays on different paths"
-                            : "it is bound to different objects on different paths");
+        return conflict(a.kind == Kind::array ? "it is bound to different arrays on different paths"
+                                              : "it is bound to different objects on different paths");
       }
       m.shape.traced = a;
       m.shape.traced.bound = nullptr;
@@ -107,6 +125,27 @@ Merged merge_values(const Traced& a, const Traced& b, bool carry) {
 }
 
 }  // namespace
+
+std::vector<Traced> view_words(const Traced& t) {
+  if (!t.items.empty()) return t.items;
+  std::vector<Traced> words;
+  const auto add = [&](ir::Value* v) {
+    words.push_back(py_int(v));
+    // What both paths know needs no word.
+    if (const std::optional<int64_t> k = known_integer(v)) words.back().object = Ref::steal(PyLong_FromLongLong(*k));
+  };
+  for (const Axis& axis : t.tensor->axes) add(axis.start);
+  for (ir::Value* extent : t.tensor->shape) add(extent);
+  return words;
+}
+
+bool same_kind_of_view(const Traced& a, const Traced& b) {
+  const Tensor &x = *a.tensor, &y = *b.tensor;
+  if (!x.is_view() || !y.is_view() || !same(x.base, y.base) || x.rank() != y.rank()) return false;
+  if (x.base.writeable != y.base.writeable) return false;
+  return std::equal(x.axes.begin(), x.axes.end(), y.axes.begin(), y.axes.end(),
+                    [](const Axis& k, const Axis& l) { return k.dim == l.dim && k.step == l.step; });
+}
 
 bool same(const Traced& a, const Traced& b) {
   if (a.kind != b.kind || a.value != b.value || a.tag != b.tag || a.bound != b.bound) return false;
@@ -177,7 +216,9 @@ bool same_shape(const Merged& a, const Merged& b) {
   if (a.value != b.value || a.tag != b.tag || a.bound != b.bound || a.items.size() != b.items.size()) return false;
   if (a.shape.kind != Slot::Kind::value) return true;
   if (s.kind != t.kind || !same_constants(s, t)) return false;
-  if (a.value ? !(a.join.type == b.join.type && a.join.types == b.join.types) : (a.items.empty() && !same(s, t))) {
+  if (s.kind == Kind::tensor && !a.items.empty() && !same_kind_of_view(s, t)) return false;
+  if (a.value ? !(a.join.type == b.join.type && a.join.types == b.join.types)
+              : (a.items.empty() && !same_constant(s, t) && !same(s, t))) {
     return false;
   }
   for (size_t i = 0; i < a.items.size(); ++i) {
@@ -221,9 +262,11 @@ void append_words(Context& context, const Merged& m, const Slot& from, std::vect
   if (m.bound) {
     words.push_back(given && from.traced.bound ? from.traced.bound : b.boolean(given));
   }
+  const bool view = given && from.traced.kind == Kind::tensor && !m.items.empty();
+  const std::vector<Traced> items = view ? view_words(from.traced) : from.traced.items;
   for (size_t i = 0; i < m.items.size(); ++i) {
     Slot item;
-    if (given && i < from.traced.items.size()) item = Slot::of(from.traced.items[i]);
+    if (given && i < items.size()) item = Slot::of(items[i]);
     append_words(context, m.items[i], item, words);
   }
 }
@@ -240,6 +283,14 @@ Slot rebuild(Context& context, const Merged& m, std::span<ir::Value* const>& wor
   if (m.bound) s.traced.bound = take();
   if (!m.items.empty()) s.traced.items.clear();
   for (const Merged& item : m.items) s.traced.items.push_back(rebuild(context, item, words).traced);
+  if (s.kind == Slot::Kind::value && s.traced.kind == Kind::tensor && !m.items.empty()) {
+    Tensor view = *s.traced.tensor;
+    auto item = s.traced.items.begin();
+    for (Axis& axis : view.axes) axis.start = (item++)->value;
+    for (ir::Value*& extent : view.shape) extent = (item++)->value;
+    s.traced.tensor = make_view(std::move(view));
+    s.traced.items.clear();
+  }
   // A constant that both paths brought: its op may stand in one of them only.
   if (s.kind == Slot::Kind::value && !m.value && s.traced.kind == Kind::scalar && s.traced.object) {
     const int input = s.traced.input;

@@ -39,6 +39,11 @@ struct Slot {
   }
 };
 
+/// A view of an array, in what paths may differ: where it starts in each dimension of the array, and its extents.
+std::vector<Traced> view_words(const Traced&);
+/// Are both views of one array, along the same of its dimensions in the same steps?
+bool same_kind_of_view(const Traced&, const Traced&);
+
 /// The very same value, so that a merge needs no word for it.
 bool same(const Traced&, const Traced&);
 bool same(const Slot&, const Slot&);

@@ -127,6 +127,11 @@ class Writer:
             return [pragma, f"    {target}{self.slices(kind) or '[:]'} {op}= {self.expression(kind, depth)}"]
         name = f"v{len(self.made)}"
         self.made.append(name)
+        if self.choose(5) == 4:  # a view, which later statements change or are changed through
+            source = self.pick([n for n, k in self.kinds.items() if k == kind])
+            if self.rows == self.columns == 0:
+                self.kinds[name] = kind
+            return [pragma, f"    {name} = {source}{self.slices(kind) or '[:]'}"]
         if form < 6:
             text = self.expression(kind, depth)
             if self.rows == self.columns == 0:

@@ -1,0 +1,169 @@
+"""Variables that hold a view after the region: of the same memory, as NumPy's are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import appy
+
+
+def slices(a):
+    # pragma :N=>simd
+    x = a[1:]
+    # pragma :N=>simd
+    y = a[::-2, 3]
+    return x, y
+
+
+def transposed(a):
+    # pragma :N=>simd
+    x = a.T
+    # pragma :N=>simd
+    y = a[None, ..., :2]
+    # pragma :N=>simd
+    z = np.expand_dims(a[2], 1)
+    return x, y, z
+
+
+def of_a_new_array(a):
+    # pragma :N=>simd
+    b = np.zeros(a.shape)
+    # pragma :N=>simd
+    x = b[1:, ::2]
+    return b, x
+
+
+def last_row(a):
+    # pragma sequential for
+    for i in range(a.shape[0]):
+        row = a[i]
+        row[0] += i
+    return (row,)
+
+
+def last_row_of_workers(a):
+    # pragma parallel for
+    for i in range(a.shape[0]):
+        row = a[i]
+        row[:] = i
+    return (row,)
+
+
+def of_varying_length(a):
+    # pragma sequential for
+    for i in range(a.shape[0]):
+        part = a[i:, : i + 2]
+        part += 1
+    return (part,)
+
+
+def diagonal(a):
+    # pragma :N=>simd
+    d = np.diagonal(a, 1)
+    # pragma :N=>simd
+    a += 1
+    return (d,)
+
+
+def swapped_roles(a):
+    # pragma sequential for
+    for i in range(4):
+        if i % 2:
+            x = a[1:]
+        else:
+            x = a[:-1]
+        x *= 2
+    return (x,)
+
+
+def kept(a):
+    x = a[0]
+    # pragma sequential for
+    for i in range(2, 2):
+        x = a[i]
+    return (x,)
+
+
+def empty(a):
+    # pragma :N=>simd
+    x = a[3:3, 100:]
+    return (x,)
+
+
+FUNCTIONS = [
+    slices,
+    transposed,
+    of_a_new_array,
+    last_row,
+    last_row_of_workers,
+    of_varying_length,
+    diagonal,
+    swapped_roles,
+    kept,
+    empty,
+]
+
+
+def described(a, views):
+    """What can be seen of views: shapes, strides, flags, bases, contents, and what a write through them changes."""
+    seen = []
+    for k, v in enumerate(views):
+        flags = v.flags
+        strides = [s for s, n in zip(v.strides, v.shape) if n > 1 and v.size]
+        seen.append((type(v), v.shape, strides, v.dtype, flags.writeable, flags.owndata, flags.c_contiguous))
+        seen.append((v.tolist(), v.base is not None, [np.shares_memory(v, w) for w in (a, *views)]))
+        if flags.writeable and v.size:
+            v[(0,) * v.ndim] = 1000 + k
+        seen.append((a.tolist(), [w.tolist() for w in views]))
+    return seen
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=[f.__name__ for f in FUNCTIONS])
+@pytest.mark.parametrize("order", ["C", "F", "steps"])
+def test_as_numpy(function, order):
+    compiled = appy.jit(strict=True)(function)
+    seen = []
+    for f in (function, compiled):
+        a = np.arange(48.0).reshape(8, 6)
+        a = np.asfortranarray(a) if order == "F" else a
+        a = a[::2, ::-1] if order == "steps" else a
+        seen.append(described(a, f(a)))
+    assert seen[0] == seen[1]
+    assert compiled.stats()["runs"] > 0 and compiled.stats()["declined"] == 0
+
+
+def fails(a, state):
+    x = "before"
+    try:
+        # pragma sequential for
+        for i in range(9):
+            x = a[i]
+            x[0] = i
+    finally:
+        state.append(x)
+
+
+def test_after_an_exception_it_is_the_view_that_it_was():
+    for f in (fails, appy.jit(strict=True)(fails)):
+        a, state = np.zeros((4, 2)), []
+        with pytest.raises(IndexError, match="index 4 is out of bounds"):
+            f(a, state)
+        np.testing.assert_array_equal(state[0], [3, 0])
+        assert np.shares_memory(state[0], a[3])
+
+
+def unread(a):
+    # pragma :N=>simd
+    x = a[1:]
+    # pragma :N=>simd
+    x += 1
+
+
+def test_references_are_kept():
+    a = np.zeros((4, 4))
+    x, _ = appy.jit(strict=True)(slices)(a)
+    assert x.base is a
+    del a
+    x[:] = 3
+    np.testing.assert_array_equal(x, np.full((3, 4), 3))

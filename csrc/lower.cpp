@@ -16,7 +16,7 @@ using ir::Word;
 std::string type_text(const ir::Type& type) {
   std::string text(ir::name_of(type.dtype));
   if (!type.is_view()) return text;
-  constexpr const char* layouts[] = {"strided", "inner", "c", "f"};
+  constexpr const char* layouts[] = {"strided", "inner", "c", "f", "pairs"};
   return text + "[" + std::to_string(type.rank) + "] " + layouts[static_cast<size_t>(type.layout)];
 }
 

@@ -11,12 +11,28 @@ namespace {
 
 int unit_dim(const ir::Type& view) {
   if (view.rank == 0) return -1;
-  if (view.layout == ir::Layout::inner || view.layout == ir::Layout::c) return view.rank - 1;
+  if (view.layout == ir::Layout::inner || view.layout == ir::Layout::c || view.layout == ir::Layout::pairs) {
+    return view.rank - 1;
+  }
   return view.layout == ir::Layout::f ? 0 : -1;
 }
 
-void add(Stride& to, const ir::Type& view, int dim, int64_t coef) {
+/// Does the last dimension of the contiguous array have two elements?
+bool holds_pairs(const ir::Value& view) {
+  if (view.type.layout == ir::Layout::pairs) return true;
+  const ir::Op* alloc = ir::alloc_of(view);
+  if (!alloc || alloc->operands.empty()) return false;
+  const ir::Op* last = alloc->operands.back()->op;
+  return last && last->code == ir::Opcode::const_ && last->imm == 2;
+}
+
+void add(Stride& to, const ir::Value& array, int dim, int64_t coef) {
+  const ir::Type& view = array.type;
   if (coef == 0) return;
+  if (dim == view.rank - 2 && holds_pairs(array)) {
+    to.known += 2 * coef * ir::size_of(view.dtype);
+    return;
+  }
   if (dim == unit_dim(view)) {
     to.known += coef * ir::size_of(view.dtype);
     return;
@@ -51,13 +67,13 @@ Form address_form(const ir::Op& op) {
   form.view = op.view();
   const ir::Type& type = form.view->type;
   const ir::Access& access = *op.access;
-  for (int d = 0; d < type.rank; ++d) add(form.offset, type, d, access.offset[static_cast<size_t>(d)]);
+  for (int d = 0; d < type.rank; ++d) add(form.offset, *form.view, d, access.offset[static_cast<size_t>(d)]);
   for (int k = 0; k < access.terms; ++k) {
     const ir::Value* term = op.operands[op.first_term() + static_cast<size_t>(k)];
     auto at = std::find_if(form.terms.begin(), form.terms.end(), [&](auto& t) { return t.first == term; });
     if (at == form.terms.end()) at = form.terms.insert(at, {term, {}});
     for (int d = 0; d < type.rank; ++d) {
-      add(at->second, type, d, access.coef[static_cast<size_t>(d)][static_cast<size_t>(k)]);
+      add(at->second, *form.view, d, access.coef[static_cast<size_t>(d)][static_cast<size_t>(k)]);
     }
     std::sort(at->second.dims.begin(), at->second.dims.end());
   }

@@ -31,8 +31,9 @@ inline bool is_real(DType t) { return class_of(t) == TypeClass::real; }
 inline bool is_int(DType t) { return class_of(t) == TypeClass::sint || class_of(t) == TypeClass::uint; }
 inline bool is_signed(DType t) { return class_of(t) == TypeClass::sint; }
 
-/// What is known of a view's strides. `inner`: the last dimension has unit stride. `c`, `f`: contiguous.
-enum class Layout : uint8_t { strided, inner, c, f };
+/// What is known of a view's strides. `inner`: the last dimension has unit stride. `c`, `f`: contiguous. `pairs`: as c,
+/// and the last dimension has two elements.
+enum class Layout : uint8_t { strided, inner, c, f, pairs };
 
 /// A scalar type (rank < 0) or a view of `rank` dimensions of that element type.
 struct Type {

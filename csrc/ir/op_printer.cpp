@@ -23,6 +23,8 @@ std::string_view layout_name(Layout layout) {
       return "c";
     case Layout::f:
       return "f";
+    case Layout::pairs:
+      return "pairs";
   }
   return "?";
 }

@@ -133,10 +133,10 @@ class Parser {
     made.rank = static_cast<int8_t>(lex_.integer("a rank", 0, 127));
     lex_.expect(',');
     const Token layout = lex_.expect(Kind::word, "a layout");
-    constexpr std::string_view kLayouts[] = {"strided", "inner", "c", "f"};
+    constexpr std::string_view kLayouts[] = {"strided", "inner", "c", "f", "pairs"};
     if (!find_name(
-            layout.text, 4, [&](Layout l) { return kLayouts[static_cast<size_t>(l)]; }, made.layout)) {
-      Lexer::expected("a layout (strided, inner, c or f)", layout);
+            layout.text, 5, [&](Layout l) { return kLayouts[static_cast<size_t>(l)]; }, made.layout)) {
+      Lexer::expected("a layout (strided, inner, c, f or pairs)", layout);
     }
     lex_.expect(']');
     return made;

@@ -14,7 +14,9 @@ void* NumpyArrays::make(int slot, ir::DType type, int rank, const ir::Word* exte
   const PyGILState_STATE state = PyGILState_Ensure();
   // No array may be left of an earlier execution, and its destruction is no Python code: it has one owner.
   std::erase_if(made_, [slot](const auto& entry) { return entry.first == slot; });
-  PyObject* array = PyArray_SimpleNew(rank, shape.data(), type_number(type));
+  const bool complex = std::find(complex_.begin(), complex_.end(), slot) != complex_.end();
+  const int number = complex ? complex_type_number(type) : type_number(type);
+  PyObject* array = PyArray_SimpleNew(rank - complex, shape.data(), number);
   void* data = nullptr;
   if (array) {
     made_.emplace_back(slot, Ref::steal(array));

@@ -14,12 +14,15 @@ namespace appy::runtime {
 
 class NumpyArrays final : public Arrays {
  public:
+  /// The slots of arrays of pairs that are to be complex arrays.
+  explicit NumpyArrays(const std::vector<int>& complex = {}) : complex_(complex) {}
   void* make(int slot, ir::DType, int rank, const ir::Word* extents) override;
 
   /// The array of the slot (borrowed), or null where none was made.
   PyObject* at(int slot) const;
 
  private:
+  std::vector<int> complex_;
   std::vector<std::pair<int, Ref>> made_;
 };
 

@@ -16,6 +16,7 @@ std::string array_type(const std::string& dtype, int rank, const char* layout) {
 const char* name_of(ir::Layout layout) {
   switch (layout) {
     case ir::Layout::c:
+    case ir::Layout::pairs:
       return "c";
     case ir::Layout::f:
       return "f";
@@ -38,9 +39,10 @@ std::string describe(const Signature& signature) {
   std::string text;
   for (const Input& in : signature.inputs) {
     if (in.guard == Input::Guard::scalar) {
-      append(text, in.name, name_of(in.type));
+      append(text, in.name, in.complex ? complex_class_of(in.type)->tp_name : name_of(in.type));
     } else if (in.guard == Input::Guard::array) {
-      append(text, in.name, array_type(numpy_name(in.dtype), in.rank, name_of(in.layout)));
+      append(text, in.name,
+             array_type(in.complex ? complex_name(in.dtype) : numpy_name(in.dtype), in.rank, name_of(in.layout)));
     } else if (in.guard == Input::Guard::constant) {
       Ref repr = Ref::steal(PyObject_Repr(in.object.get()));
       const char* value = repr ? PyUnicode_AsUTF8(repr.get()) : nullptr;

@@ -1,5 +1,8 @@
 #include "runtime/guards.h"
 
+#include <bit>
+#include <cstring>
+
 #include "runtime/alias.h"
 #include "runtime/numpy.h"
 #include "runtime/scalar.h"
@@ -15,6 +18,11 @@ bool same_constant(PyObject* object, PyObject* expected) {
   if (Py_TYPE(object) != Py_TYPE(expected)) return false;
   if (PyLong_CheckExact(expected) || PyUnicode_CheckExact(expected))
     return PyObject_RichCompareBool(object, expected, Py_EQ) == 1;
+  ComplexValue x, y;
+  if (read_complex(expected, &x)) {
+    return read_complex(object, &y) && std::memcmp(&x.re, &y.re, sizeof x.re) == 0 &&
+           std::memcmp(&x.im, &y.im, sizeof x.im) == 0;
+  }
   auto type = scalar_type_of(expected);
   ir::Word a, b;
   return type && read_word(object, *type, &a) && read_word(expected, *type, &b) && a == b;
@@ -90,19 +98,20 @@ Guards::Guards(const Signature& signature, const ir::Graph& graph, const Scope& 
     step.range = in.range;
     step.same_view_as = in.same_view_as;
     if (in.param >= 0 && in.same_view_as < 0) step.word = offsets[static_cast<size_t>(in.param)];
-    if (in.guard == Guard::scalar) step.cls = class_of(in.type);
+    step.complex = in.complex;
+    if (in.guard == Guard::scalar) step.cls = in.complex ? complex_class_of(in.type) : class_of(in.type);
     if (in.guard == Guard::array) {
-      step.number = type_number(in.dtype);
+      step.number = in.complex ? complex_type_number(in.dtype) : type_number(in.dtype);
       step.rank = in.rank;
       step.flags = NPY_ARRAY_ALIGNED;
       if (in.written) step.flags |= NPY_ARRAY_WRITEABLE;
-      if (in.layout == ir::Layout::c) step.flags |= NPY_ARRAY_C_CONTIGUOUS;
+      if (in.layout == ir::Layout::c || in.layout == ir::Layout::pairs) step.flags |= NPY_ARRAY_C_CONTIGUOUS;
       if (in.layout == ir::Layout::f) step.flags |= NPY_ARRAY_F_CONTIGUOUS;
       for (size_t d = 0; d < in.single.size(); d++) {
         step.asked |= uint64_t{in.single[d] != Input::Single::unasked} << d;
         step.single |= uint64_t{in.single[d] == Input::Single::yes} << d;
       }
-      step.inner = in.layout == ir::Layout::inner;
+      step.inner = in.layout == ir::Layout::inner && !in.complex;
     }
     if (in.from == From::global) step.in_globals = look_up(scope.globals, in.key.get()) != nullptr;
     if (PyObject* object = in.object.get(); in.guard == Guard::function && object && PyFunction_Check(object)) {
@@ -119,7 +128,8 @@ Guards::Guards(const Signature& signature, const ir::Graph& graph, const Scope& 
     // A view that shares this one's parameter is this one.
     for (const Input& other : inputs)
       if (other.guard == Guard::array && other.same_view_as == static_cast<int>(i)) i_written |= other.written;
-    if (i_written && inputs[i].layout != ir::Layout::c && inputs[i].layout != ir::Layout::f)
+    const ir::Layout layout = inputs[i].layout;
+    if (i_written && layout != ir::Layout::c && layout != ir::Layout::f && layout != ir::Layout::pairs)
       solo_.push_back(static_cast<int>(i));
     for (size_t j = 0; j < inputs.size(); j++) {
       if (j == i || inputs[j].guard != Guard::array || inputs[j].same_view_as >= 0) continue;
@@ -196,6 +206,16 @@ bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges)
       return same_constant(object, step.object.get());
     case Guard::scalar: {
       if (Py_TYPE(object) != step.cls) return false;
+      if (step.complex) {
+        ComplexValue value;
+        if (!read_complex(object, &value)) return false;
+        const auto word = [&](double part) {
+          return convert_word(ir::DType::f64_, graph_type(value.type), std::bit_cast<ir::Word>(part));
+        };
+        entry.args[static_cast<size_t>(step.word)] = word(value.re);
+        entry.args[static_cast<size_t>(step.word) + 1] = word(value.im);
+        return true;
+      }
       ir::Word word;
       if (!read_word(object, step.scalar, &word)) return false;
       if (ranges && step.scalar.kind == ScalarKind::py_int) {
@@ -224,7 +244,9 @@ bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges)
   ir::Word* word = &entry.args[static_cast<size_t>(step.word)];
   *word++ = reinterpret_cast<ir::Word>(PyArray_BYTES(array));
   for (size_t d = 0; d < rank; d++) *word++ = static_cast<ir::Word>(shape[d]);
+  if (step.complex) *word++ = 2;
   for (size_t d = 0; d < rank; d++) *word++ = static_cast<ir::Word>(strides[d]);
+  if (step.complex) *word++ = static_cast<ir::Word>(descr->elsize / 2);
   return true;
 }
 

@@ -82,6 +82,7 @@ class Guards {
     Input::From from = Input::From::fast;
     Input::Guard guard = Input::Guard::is;
     bool in_globals = false;  // global: which of the two dictionaries had it
+    bool complex = false;     // scalar, array: of complex numbers
     bool inner = false;       // array: unit stride in the last dimension
     int index = 0, position = 0, size = 0;
     int flags = 0;   // array: NPY_ARRAY_* that must be set

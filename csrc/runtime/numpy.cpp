@@ -50,6 +50,18 @@ std::optional<ir::DType> dtype_of(int number) {
   return {};
 }
 
+std::optional<ir::DType> complex_part_of(int number) {
+  if (number == NPY_CFLOAT) return ir::DType::f32_;
+  if (number == NPY_CDOUBLE) return ir::DType::f64_;
+  return {};
+}
+
+int complex_type_number(ir::DType part) { return part == ir::DType::f32_ ? NPY_CFLOAT : NPY_CDOUBLE; }
+PyTypeObject* complex_scalar_class(ir::DType part) {
+  return part == ir::DType::f32_ ? &PyCFloatArrType_Type : &PyCDoubleArrType_Type;
+}
+const char* complex_name(ir::DType part) { return part == ir::DType::f32_ ? "complex64" : "complex128"; }
+
 PyTypeObject* scalar_class(ir::DType t) { return row(t).scalar_class(); }
 const char* numpy_name(ir::DType t) { return row(t).name; }
 

@@ -31,4 +31,10 @@ PyTypeObject* scalar_class(ir::DType);
 /// NumPy's name: "float64".
 const char* numpy_name(ir::DType);
 
+/// The same for complex numbers, by the type of their parts: f32 is that of complex64.
+std::optional<ir::DType> complex_part_of(int type_number);
+int complex_type_number(ir::DType part);
+PyTypeObject* complex_scalar_class(ir::DType part);
+const char* complex_name(ir::DType part);
+
 }  // namespace appy::runtime

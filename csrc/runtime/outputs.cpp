@@ -37,6 +37,13 @@ PyObject* make_view(const Output& out, const ir::Word* words, PyObject* base) {
   return Py_NewRef(view.get());
 }
 
+/// The word of one of an output's types. What no one type holds comes as bits in a np.uint64.
+ir::Word number_word(const PyScalarType& held, const PyScalarType& type, ir::Word word) {
+  const ir::DType from = graph_type(held), to = graph_type(type);
+  const bool bits = from == ir::DType::u64_ && ir::is_real(to);
+  return bits ? word : convert_word(from, to, word);
+}
+
 /// What happens to the output's variable; on `set`, *value is a new reference.
 Change change_of(const Output& out, const ir::Word* results, PyObject* const* objects, const NumpyArrays& arrays,
                  PyObject** value) {
@@ -65,14 +72,16 @@ Change change_of(const Output& out, const ir::Word* results, PyObject* const* ob
     return *value ? Change::set : Change::unset;
   }
   ir::Word word = results[out.result];
+  if (out.imaginary >= 0) {
+    const PyScalarType& type = out.tag < 0 ? out.type : out.types[results[out.tag]];
+    *value = make_complex(type, number_word(out.type, type, word), number_word(out.type, type, results[out.imaginary]));
+    return *value ? Change::set : Change::error;
+  }
   if (out.tag < 0) {
     *value = make_scalar(out.type, word);
   } else {
     const PyScalarType& type = out.types[results[out.tag]];
-    // What no one type holds comes as bits in a np.uint64.
-    const ir::DType from = graph_type(out.type), to = graph_type(type);
-    const bool bits = from == ir::DType::u64_ && ir::is_real(to);
-    *value = make_scalar(type, bits ? word : convert_word(from, to, word));
+    *value = make_scalar(type, number_word(out.type, type, word));
   }
   return *value ? Change::set : Change::error;
 }

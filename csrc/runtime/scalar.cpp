@@ -1,6 +1,7 @@
 #include "runtime/scalar.h"
 
 #include <bit>
+#include <cstring>
 
 #include "ir/half.h"
 #include "runtime/numpy.h"
@@ -76,6 +77,8 @@ struct ScalarObject {
   T value;
 };
 static_assert(offsetof(ScalarObject<double>, value) == offsetof(PyDoubleScalarObject, obval));
+static_assert(offsetof(ScalarObject<double>, value) == offsetof(PyCDoubleScalarObject, obval));
+static_assert(offsetof(ScalarObject<float>, value) == offsetof(PyCFloatScalarObject, obval));
 static_assert(offsetof(ScalarObject<int8_t>, value) == offsetof(PyByteScalarObject, obval));
 
 }  // namespace
@@ -155,6 +158,40 @@ PyObject* make_scalar(const PyScalarType& type, Word word) {
   PyObject* object = cls->tp_alloc(cls, 0);
   if (!object) return nullptr;
   with_type(type.dtype, [=]<class T>(T) { reinterpret_cast<ScalarObject<T>*>(object)->value = from_word<T>(word); });
+  return object;
+}
+
+bool read_complex(PyObject* object, ComplexValue* out) {
+  if (PyComplex_CheckExact(object)) {
+    const Py_complex value = PyComplex_AsCComplex(object);
+    *out = {{ScalarKind::py_float, DType::f64_}, value.real, value.imag};
+    return true;
+  }
+  const auto read = [&]<class T>(T) {
+    T parts[2];
+    std::memcpy(parts, &reinterpret_cast<ScalarObject<T>*>(object)->value, sizeof parts);
+    *out = {{ScalarKind::np_scalar, sizeof(T) == 4 ? DType::f32_ : DType::f64_}, parts[0], parts[1]};
+    return true;
+  };
+  if (Py_TYPE(object) == complex_scalar_class(DType::f32_)) return read(float{});
+  if (Py_TYPE(object) == complex_scalar_class(DType::f64_)) return read(double{});
+  return false;
+}
+
+PyTypeObject* complex_class_of(const PyScalarType& part) {
+  return part.kind == ScalarKind::py_float ? &PyComplex_Type : complex_scalar_class(part.dtype);
+}
+
+PyObject* make_complex(const PyScalarType& part, Word re, Word im) {
+  if (part.kind == ScalarKind::py_float) return PyComplex_FromDoubles(from_word<double>(re), from_word<double>(im));
+  PyTypeObject* cls = complex_scalar_class(part.dtype);
+  PyObject* object = cls->tp_alloc(cls, 0);
+  if (!object) return nullptr;
+  const auto write = [&]<class T>(T) {
+    const T parts[] = {from_word<T>(re), from_word<T>(im)};
+    std::memcpy(&reinterpret_cast<ScalarObject<T>*>(object)->value, parts, sizeof parts);
+  };
+  part.dtype == DType::f32_ ? write(float{}) : write(double{});
   return object;
 }
 

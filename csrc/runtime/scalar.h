@@ -26,6 +26,18 @@ bool read_word(PyObject*, const PyScalarType& type, ir::Word*);
 /// A new scalar of this type; null with an exception set.
 PyObject* make_scalar(const PyScalarType&, ir::Word);
 
+/// A complex number, Python's or NumPy's: `type` is that of the parts.
+struct ComplexValue {
+  PyScalarType type;
+  double re = 0, im = 0;
+};
+/// False where the object's exact class is none of a complex number.
+bool read_complex(PyObject*, ComplexValue*);
+/// The class of complex numbers with such parts (borrowed).
+PyTypeObject* complex_class_of(const PyScalarType& part);
+/// A new complex number whose parts are of this type; null with an exception set.
+PyObject* make_complex(const PyScalarType& part, ir::Word re, ir::Word im);
+
 /// The word's value in another type, as C converts it.
 ir::Word convert_word(ir::DType from, ir::DType to, ir::Word);
 

@@ -65,6 +65,9 @@ struct Input {
   Ref object;
   int size = 0;
   PyScalarType type;
+  /// scalar, constant: a complex number whose parts are of `type`; the imaginary one goes to the parameter after
+  /// `param`. array: of complex numbers with parts of `dtype`; the parameter has one dimension more than `rank`.
+  bool complex = false;
   ir::Range range;
   ir::DType dtype = ir::DType::f64_;
   int rank = 0;
@@ -118,6 +121,8 @@ struct Output {
   /// (unbound or otherwise); `tag` holds an index into `types` where the Python type depends on the path taken.
   int bound = -1;
   int tag = -1;
+  /// Region result, or -1: the scalar is a complex number whose parts are of the type, and this is the imaginary one.
+  int imaginary = -1;
   std::vector<PyScalarType> types;
 };
 
@@ -126,6 +131,7 @@ struct Output {
 struct Signature {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
+  std::vector<int> complex_arrays;  // slots of arrays that are made as complex ones, of one dimension less
   int exit = -1;
 };
 

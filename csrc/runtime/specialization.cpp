@@ -91,7 +91,7 @@ bool Specialization::is_long(const Entry& entry) const {
 
 Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyObject** returned) const {
   Scratch<ir::Word, 32> results;
-  NumpyArrays arrays;
+  NumpyArrays arrays(signature_.complex_arrays);
   Invocation call{entry.args.data(), results.reserve(results_), threads, {}, &arrays, false};
   Status status;
   entry.hold(guards_.input_count());  // signal handlers and other threads may drop the frame's own references

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/numpy.h"
+#include "trace/complex.h"
 #include "trace/tagged.h"
 #include "trace/tensor.h"
 
@@ -320,6 +321,7 @@ Traced divide(Context& c, const Traced& a, const Traced& b) {
 }
 
 Traced binary(Context& c, BinaryOp op, const Traced& a, const Traced& b) {
+  if (is_complex(a) || is_complex(b)) return complex_binary(c, op, a, b);
   if (is_tensor(a) || is_tensor(b)) {
     if (op == BinaryOp::matrix_multiply) return matmul(c, a, b, false);
     const Traced operands[] = {a, b};

@@ -3,6 +3,7 @@
 #include "runtime/numpy.h"
 #include "runtime/scalar.h"
 #include "trace/arithmetic.h"
+#include "trace/complex.h"
 #include "trace/conversion.h"
 #include "trace/functions.h"
 #include "trace/handlers.h"
@@ -49,6 +50,7 @@ std::optional<Traced> array_attribute(Context& c, const Traced& array, std::stri
   if (name == "size") return py_int(product());
   if (name == "nbytes") return py_int(e.op(Opcode::mul_, {product(), e.i64(ir::size_of(dtype))}));
   if (name == "dtype") return dtype_object(c, dtype);
+  if (name == "real") return array;
   if (name == "T") return tensor(transposed(c, as_tensor(c, array)));
   return {};
 }
@@ -176,6 +178,7 @@ Traced call_method(Context& c, const Traced& self, const std::string& name, Args
 }
 
 Traced getattr(Context& c, const Traced& t, std::string_view name) {
+  if (is_complex(t)) return complex_attribute(c, t, name);
   std::optional<Traced> found;
   if (t.kind == Kind::array || t.kind == Kind::tensor) found = array_attribute(c, t, name);
   if (t.kind == Kind::scalar) found = scalar_attribute(c, t, name);

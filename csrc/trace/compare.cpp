@@ -1,4 +1,5 @@
 #include "trace/arithmetic.h"
+#include "trace/complex.h"
 #include "trace/semantics.h"
 #include "trace/tagged.h"
 #include "trace/tensor.h"
@@ -120,6 +121,7 @@ Value* numpy_compare(Context& c, CompareOp op, const Traced& a, const Traced& b)
 }
 
 Traced compare(Context& c, CompareOp op, const Traced& a, const Traced& b) {
+  if (is_complex(a) || is_complex(b)) return complex_compare(c, op, a, b);
   Emit e(c);
   if (is_tensor(a) || is_tensor(b)) {
     const Traced operands[] = {a, b};

@@ -97,6 +97,9 @@ std::string describe(const Traced& t) {
     case Kind::array:
     case Kind::tensor:
       return "np.ndarray";
+    case Kind::complex:
+      if (t.items.empty() || t.items[0].kind != Kind::scalar) return "np.ndarray";
+      return t.items[0].is_np() ? (t.items[0].type.dtype == DType::f32_ ? "np.complex64" : "np.complex128") : "complex";
     case Kind::slice:
       return "slice";
     case Kind::tuple:

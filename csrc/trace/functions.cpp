@@ -7,6 +7,7 @@
 #include "runtime/numpy.h"
 #include "runtime/scalar.h"
 #include "trace/arithmetic.h"
+#include "trace/complex.h"
 #include "trace/conversion.h"
 #include "trace/handlers.h"
 #include "trace/tagged.h"
@@ -197,6 +198,7 @@ ir::Value* as_index(Context& c, const Traced& t) {
 
 std::optional<Traced> call(Context& c, const Traced& callable, Args args,
                            std::span<const std::pair<std::string, Traced>> kwargs) {
+  if (std::optional<Traced> result = call_complex(c, callable, args, kwargs)) return result;
   if (callable.kind == Kind::method) {
     const Traced& self = callable.items.at(0);
     if (self.kind == Kind::array || self.kind == Kind::tensor) {

@@ -258,6 +258,19 @@ Traced alternative(Context& context, const Traced& t, size_t i) {
 
 Traced merge(Context& context, std::span<Value* const> when, std::span<const Traced> results) {
   Emit e(context);
+  if (results[0].kind == Kind::complex) {
+    std::vector<Traced> re, im;
+    for (const Traced& r : results) {
+      if (r.kind != Kind::complex || r.items.size() != 2 || !r.items[0].is_scalar()) {
+        refuse(context, AbortId::join_, "a complex number or something else");
+      }
+      re.push_back(r.items[0]);
+      im.push_back(r.items[1]);
+    }
+    Traced out = results[0];
+    out.items = {merge(context, when, re), merge(context, when, im)};
+    return out;
+  }
   if (results[0].kind == Kind::tuple) {
     std::vector<Traced> items;
     for (size_t k = 0; k < results[0].items.size(); k++) {

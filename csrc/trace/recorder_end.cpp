@@ -18,6 +18,11 @@ namespace {
 
 constexpr const char* opaque_words[] = {"FAST", "JUMP", "FOR", "SEND", "THROW"};
 
+/// The array in memory that the value is as a whole, or null.
+const ir::Value* array_of(const Traced& t) {
+  return t.kind == Kind::array || t.kind == Kind::complex ? t.value : nullptr;
+}
+
 /// What cannot be left in a variable, or would cost an array.
 bool is_costly(const Slot& last) {
   if (last.kind == Slot::Kind::conflict) return true;
@@ -25,6 +30,8 @@ bool is_costly(const Slot& last) {
   switch (last.traced.kind) {
     case Kind::array:
       return last.traced.value->op != nullptr;
+    case Kind::complex:
+      return last.traced.value ? last.traced.value->op != nullptr : !last.traced.items[0].is_scalar();
     case Kind::tuple:
       return last.traced.input < 0;
     case Kind::tensor:
@@ -116,15 +123,27 @@ void Recorder::add_output(const Merged& m, runtime::Output out, std::vector<ir::
       out.tag = place(own[next++].dtype);
       out.types = m.join.types;
     }
-  } else if (t.kind == Kind::array && t.value->op) {
+  } else if (t.kind == Kind::complex && !m.items.empty()) {
+    if (m.bound) out.bound = place(own[next++].dtype);
+    out.result = place(own[next++].dtype);
+    out.type = m.items[0].join.type;
+    if (m.items[0].tag) {
+      out.tag = place(own[next++].dtype);
+      out.types = m.items[0].join.types;
+    }
+    out.imaginary = place(own[next++].dtype);
+    if (m.items[1].tag) place(own[next++].dtype);
+    signature_.outputs.push_back(std::move(out));
+    return;
+  } else if (array_of(t) && t.value->op) {
     out.alloc = t.value->op->slot;
-  } else if (t.kind == Kind::array || t.kind == Kind::object || (t.kind == Kind::tuple && t.input >= 0)) {
+  } else if (array_of(t) || t.kind == Kind::object || (t.kind == Kind::tuple && t.input >= 0)) {
     out.input = t.input;
     if (t.input < 0) out.object = t.object;
   } else if (t.kind != Kind::unbound) {
-    abort(AbortId::live_out_, t.kind == Kind::tuple    ? "a tuple"
-                              : t.kind == Kind::tensor ? "a part of an array"
-                                                       : "a range");
+    abort(AbortId::live_out_, t.kind == Kind::tuple                               ? "a tuple"
+                              : t.kind == Kind::tensor || t.kind == Kind::complex ? "a part of an array"
+                                                                                  : "a range");
   }
   if (m.bound) out.bound = place(own[next++].dtype);
   signature_.outputs.push_back(std::move(out));
@@ -142,15 +161,13 @@ bool Recorder::is_choice(const Slot& last, size_t stored) const {
   const auto fits = [](const Slot& s) {
     if (s.kind == Slot::Kind::entry) return true;
     if (s.kind != Slot::Kind::value || s.maybe_entry || s.traced.bound) return false;
-    return s.traced.kind == Kind::unbound ||
-           (s.traced.kind == Kind::array && (s.traced.value->op || s.traced.input >= 0));
+    return s.traced.kind == Kind::unbound || (array_of(s.traced) && (s.traced.value->op || s.traced.input >= 0));
   };
-  if (!fits(last) || last.kind != Slot::Kind::value || last.traced.kind != Kind::array) return false;
+  if (!fits(last) || last.kind != Slot::Kind::value || !array_of(last.traced)) return false;
   bool differs = false;
   for (const auto& [guard, slots] : snapshots_) {
     if (!fits(slots[stored])) return false;
-    differs |= slots[stored].kind == Slot::Kind::value && slots[stored].traced.kind == Kind::array &&
-               !same(slots[stored], last);
+    differs |= slots[stored].kind == Slot::Kind::value && array_of(slots[stored].traced) && !same(slots[stored], last);
   }
   return differs;
 }
@@ -158,7 +175,7 @@ bool Recorder::is_choice(const Slot& last, size_t stored) const {
 /// The word that says which array the variable holds (runtime::Output::which).
 ir::Value* Recorder::choice(const Slot& s) {
   if (s.kind != Slot::Kind::value) return builder_.i64(-1);
-  if (s.traced.kind != Kind::array) return builder_.i64(-2);
+  if (!array_of(s.traced)) return builder_.i64(-2);
   const ir::Op* made = s.traced.value->op;
   return builder_.i64(made ? runtime::Output::first_slot + made->slot : s.traced.input);
 }
@@ -227,11 +244,14 @@ void Recorder::escape(const Slot& s) {
     escape(Slot::of(s.traced.tensor->base));
     return;
   }
-  if (s.kind != Slot::Kind::value || s.traced.kind != Kind::array) return;
+  if (s.kind != Slot::Kind::value || !array_of(s.traced)) return;
   ir::Op* made = s.traced.value->op;
   if (!made) return;
   if (made->parent != graph_->body) abort(AbortId::live_out_, "an array made in a loop or a conditional");
   made->escapes = true;
+  std::vector<int>& pairs = signature_.complex_arrays;
+  const bool known = std::find(pairs.begin(), pairs.end(), made->slot) != pairs.end();
+  if (s.traced.kind == Kind::complex && !known) pairs.push_back(made->slot);
 }
 
 void Recorder::finish(Outcome o) {

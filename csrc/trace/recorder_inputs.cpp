@@ -3,6 +3,7 @@
 #include "runtime/numpy.h"
 #include "runtime/scalar.h"
 #include "support/abort.h"
+#include "trace/complex.h"
 #include "trace/recorder.h"
 
 namespace appy::trace {
@@ -86,6 +87,25 @@ Traced Recorder::read(PyObject* value, Input in, bool fixed) {
     t.input = add_input(std::move(in));
     return t;
   }
+  runtime::ComplexValue number;
+  if (runtime::read_complex(value, &number)) {
+    in.complex = true;
+    in.type = number.type;
+    if (fixed) {
+      in.guard = Input::Guard::constant;
+      in.object = Ref::borrow(value);
+      add_input(std::move(in));
+      return constant(*this, value);
+    }
+    in.guard = Input::Guard::scalar;
+    const ir::Type part = ir::scalar(runtime::graph_type(number.type));
+    in.param = parameter(part, name + "_re");
+    const int imaginary = parameter(part, name + "_im");  // follows the real part
+    const auto item = [&](int param) { return make(number.type, graph_->body->args[static_cast<size_t>(param)]); };
+    Traced t = complex_of(item(in.param), item(imaginary));
+    add_input(std::move(in));
+    return t;
+  }
   if (PyArray_CheckExact(value)) return read_array(value, std::move(in));
   if (PyTuple_CheckExact(value)) {
     in.guard = Input::Guard::tuple;
@@ -116,12 +136,15 @@ Traced Recorder::read(PyObject* value, Input in, bool fixed) {
 
 Traced Recorder::read_array(PyObject* value, Input in) {
   auto* a = reinterpret_cast<PyArrayObject*>(value);
-  const auto dtype = runtime::dtype_of(PyArray_DESCR(a)->type_num);
+  const auto part = runtime::complex_part_of(PyArray_DESCR(a)->type_num);
+  const auto dtype = part ? part : runtime::dtype_of(PyArray_DESCR(a)->type_num);
   if (!dtype || PyArray_ISBYTESWAPPED(a) || !PyArray_ISALIGNED(a)) abort(AbortId::array_dtype_, in.name);
   in.guard = Input::Guard::array;
   in.dtype = *dtype;
   in.rank = PyArray_NDIM(a);
   in.layout = layout_of(a);
+  in.complex = part.has_value();
+  if (part) in.layout = in.layout == ir::Layout::c ? ir::Layout::pairs : ir::Layout::inner;
   for (size_t i = 0; i < arrays_.size() && in.same_view_as < 0; ++i) {
     if (arrays_[i] && signature_.inputs[i].same_view_as < 0 &&
         same_view(a, reinterpret_cast<PyArrayObject*>(arrays_[i]))) {
@@ -130,7 +153,7 @@ Traced Recorder::read_array(PyObject* value, Input in) {
     }
   }
   if (in.same_view_as < 0) {
-    ir::Type type{*dtype, static_cast<int8_t>(in.rank), in.layout};
+    ir::Type type{*dtype, static_cast<int8_t>(in.rank + in.complex), in.layout};
     in.param = parameter(type, in.name);
     samples_.array(graph_->body->args[static_cast<size_t>(in.param)],
                    std::vector<int64_t>(PyArray_DIMS(a), PyArray_DIMS(a) + in.rank));
@@ -141,7 +164,7 @@ Traced Recorder::read_array(PyObject* value, Input in) {
   t.writeable = PyArray_ISWRITEABLE(a);
   t.input = add_input(std::move(in));
   arrays_[static_cast<size_t>(t.input)] = value;
-  return t;
+  return part ? complex_array(t) : t;
 }
 
 PyObject* Recorder::entry_object(int variable) const {

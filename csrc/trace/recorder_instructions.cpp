@@ -1,6 +1,7 @@
 #include "runtime/guards.h"
 #include "support/abort.h"
 #include "support/check.h"
+#include "trace/complex.h"
 #include "trace/recorder.h"
 #include "trace/tensor.h"
 
@@ -83,13 +84,15 @@ Recorder::Flow Recorder::load_variable(size_t slot, const std::string& name, ir:
 void Recorder::materialise_pending() {
   for (size_t k = variables_; k < slots_.size(); ++k) {
     Slot& s = slots_[k];
-    if (s.kind != Slot::Kind::value || !is_lazy(s.traced) || s.traced.tensor->reads.empty()) continue;
-    s.traced = materialised(*this, s.traced);
+    if (s.kind != Slot::Kind::value) continue;
+    if (is_complex(s.traced)) s.traced = complex_materialised(*this, s.traced);
+    if (is_lazy(s.traced) && !s.traced.tensor->reads.empty()) s.traced = materialised(*this, s.traced);
   }
 }
 
 void Recorder::store_variable(size_t slot, Traced t) {
   if (is_lazy(t) && !t.tensor->ramp) t = materialised(*this, t);
+  if (is_complex(t)) t = complex_materialised(*this, t);
   if (t.kind == Kind::method || t.kind == Kind::zero_d) abort(AbortId::live_out_, "a bound method or a 0-d array");
   slots_[slot] = Slot::of(std::move(t));
 }
@@ -186,7 +189,7 @@ Traced Recorder::pop_slice(int count) {
 }
 
 void Recorder::load_element(const Instruction& i, bool duplicated, Traced container, Traced index) {
-  if (!duplicated || container.kind != Kind::array || !in_atomic_statement(i)) {
+  if (!duplicated || (container.kind != Kind::array && !is_complex(container)) || !in_atomic_statement(i)) {
     push(getitem(*this, container, index));
     return;
   }
@@ -249,6 +252,16 @@ Recorder::Flow Recorder::subscript_op(const Instruction& i) {
       Traced b = pop();
       Traced a = pop();
       const auto op = static_cast<BinaryOp>(i.arg);
+      if (i.arg2 && is_complex_tensor(a)) {
+        if (op == BinaryOp::matrix_multiply) abort(AbortId::array_statement_, "an in-place matrix product");
+        if (is_lazy_complex(a)) {
+          push(binary(*this, op, a, b));
+          return Flow::next;
+        }
+        complex_update(*this, op, a, b);
+        push(std::move(a));
+        return Flow::next;
+      }
       if (i.arg2 && (is_tensor(a) || a.kind == Kind::array)) {
         if (op == BinaryOp::matrix_multiply) abort(AbortId::array_statement_, "an in-place matrix product");
         if (is_lazy(a)) {  // an array of the statement's own, as x[idx] in x[idx] += 1

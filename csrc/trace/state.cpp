@@ -109,19 +109,32 @@ Merged merge_values(const Traced& a, const Traced& b, bool carry) {
       }
       return m;
     }
+    case Kind::complex:
+      // Numbers; arrays are what they are, as below.
+      if (a.items.size() == 2 && b.items.size() == 2 && a.items[0].is_scalar() && b.items[0].is_scalar()) {
+        m.shape.traced.kind = Kind::complex;
+        for (size_t i = 0; i < 2; ++i) {
+          m.items.push_back(merge_values(a.items[i], b.items[i], true));
+          if (m.items.back().shape.kind == Slot::Kind::conflict) return conflict(m.items.back().shape.why);
+        }
+        return m;
+      }
+      break;
     case Kind::range:
       m.shape.traced.kind = Kind::range;
       for (size_t i = 0; i < a.items.size(); ++i) m.items.push_back(merge_values(a.items[i], b.items[i], carry));
       return m;
     default:
-      if (!same_but_bound(a, b)) {
-        return conflict(a.kind == Kind::array ? "it is bound to different arrays on different paths"
-                                              : "it is bound to different objects on different paths");
-      }
-      m.shape.traced = a;
-      m.shape.traced.bound = nullptr;
-      return m;
+      break;
   }
+  if (!same_but_bound(a, b)) {
+    const bool arrays = a.kind == Kind::array || a.kind == Kind::tensor || a.kind == Kind::complex;
+    return conflict(arrays ? "it is bound to different arrays on different paths"
+                           : "it is bound to different objects on different paths");
+  }
+  m.shape.traced = a;
+  m.shape.traced.bound = nullptr;
+  return m;
 }
 
 }  // namespace
@@ -149,7 +162,7 @@ bool same_kind_of_view(const Traced& a, const Traced& b) {
 
 bool same(const Traced& a, const Traced& b) {
   if (a.kind != b.kind || a.value != b.value || a.tag != b.tag || a.bound != b.bound) return false;
-  if (a.kind == Kind::array && a.input != b.input) return false;
+  if ((a.kind == Kind::array || a.kind == Kind::complex) && a.input != b.input) return false;
   if (a.tensor != b.tensor) return false;
   if (a.object.get() != b.object.get() || a.name != b.name || a.items.size() != b.items.size()) return false;
   if (a.kind == Kind::scalar && !(a.type == b.type)) return false;

@@ -1,4 +1,5 @@
 #include "trace/arithmetic.h"
+#include "trace/complex.h"
 #include "trace/conversion.h"
 #include "trace/semantics.h"
 #include "trace/tensor.h"
@@ -39,6 +40,7 @@ Traced getitem(Context& c, const Traced& container, const Traced& index) {
   if (container.kind == Kind::zero_d && index.kind == Kind::tuple && index.items.empty()) {
     return np_scalar(container.value);
   }
+  if (is_complex(container)) return complex_getitem(c, container, index);
   if (is_tensor_index(container, index)) return tensor_getitem(c, container, index);
   if (container.kind != Kind::array) refuse(c, AbortId::subscript_, "of a value of type " + describe(container));
   const std::vector<Value*> indices = checked_indices(c, container, index);
@@ -46,6 +48,10 @@ Traced getitem(Context& c, const Traced& container, const Traced& index) {
 }
 
 void setitem(Context& c, const Traced& container, const Traced& index, const Traced& value) {
+  if (is_complex(container)) {
+    complex_setitem(c, container, index, value);
+    return;
+  }
   if (is_tensor_index(container, index)) {
     tensor_setitem(c, container, index, value);
     return;
@@ -58,6 +64,10 @@ void setitem(Context& c, const Traced& container, const Traced& index, const Tra
 }
 
 void atomic_update(Context& c, BinaryOp op, const Traced& container, const Traced& index, const Traced& value) {
+  if (is_complex(container)) {
+    complex_atomic(c, op, container, index, value);
+    return;
+  }
   if (is_tensor_index(container, index)) {
     tensor_atomic(c, op, container, index, value);
     return;

@@ -180,6 +180,8 @@ bool store_where(Context&, const TensorRef& target, const TensorRef& mask, const
 // tensor_functions.cpp: functions and methods of arrays.
 std::optional<Traced> call_tensor_function(Context&, PyObject* callable, std::span<const Traced> args,
                                            std::span<const std::pair<std::string, Traced>> kwargs);
+/// The name of the callable's row, or null.
+const char* tensor_function_name(PyObject* callable);
 bool has_tensor_method(std::string_view name);
 /// ufunc.outer(a, b).
 Traced ufunc_outer(Context&, const Traced& ufunc, std::span<const Traced> args);

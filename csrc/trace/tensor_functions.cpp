@@ -303,6 +303,9 @@ Traced einsum_call(const Call& call) {
   return einsum(call.context(), PyUnicode_AsUTF8(text.object.get()), operands);
 }
 
+/// What complex_arrays.cpp has not taken.
+Traced only_complex(const Call& call) { call.refuse_arguments(); }
+
 constexpr const char* sum_parameters = "a axis dtype out keepdims initial where";
 constexpr const char* mean_parameters = "a axis dtype out keepdims where";
 constexpr const char* variance_parameters = "a axis dtype out ddof keepdims where";
@@ -351,6 +354,9 @@ constexpr TensorFunction functions[] = {
     {"numpy", "empty_like", "a dtype order subok shape device", creation_like<-1>},
     {"numpy", "full_like", "a fill_value dtype order subok shape device", full_like},
     {"numpy", "copy", "a order subok", copy},
+    {"numpy", "real", "val", only_complex},
+    {"numpy", "imag", "val", only_complex},
+    {"numpy", "angle", "z deg", only_complex},
     {"numpy", "arange", "start stop step dtype device like", arange},
     {"appy", "zeros", creation_parameters, creation<0>},
     {"appy", "ones", creation_parameters, creation<1>},
@@ -436,6 +442,11 @@ std::optional<Traced> call_tensor_function(Context& c, PyObject* callable, Args 
   const TensorFunction* f = find_tensor_function(callable);
   if (!f) return {};
   return f->handler(Call(c, f->name, f->parameters, args, kwargs));
+}
+
+const char* tensor_function_name(PyObject* callable) {
+  const TensorFunction* f = find_tensor_function(callable);
+  return f ? f->name : nullptr;
 }
 
 bool has_tensor_method(std::string_view name) {

@@ -17,6 +17,7 @@ int unit_dimension(const ir::Type& base) {
   switch (base.layout) {
     case ir::Layout::c:
     case ir::Layout::inner:
+    case ir::Layout::pairs:
       return base.rank - 1;
     case ir::Layout::f:
       return 0;
@@ -80,7 +81,10 @@ std::vector<int> loop_order(std::span<const Read> touched, size_t rank) {
   for (const Read& read : touched) {
     const int unit = unit_dimension(read.view->base.value->type);
     if (!read.regular || unit < 0) continue;
-    const Axis& axis = read.view->axes[static_cast<size_t>(unit)];
+    // The parts of complex numbers stand side by side.
+    const std::vector<Axis>& axes = read.view->axes;
+    const bool parts = unit > 0 && unit + 1 == static_cast<int>(axes.size()) && axes.back().dim < 0;
+    const Axis& axis = axes[static_cast<size_t>(parts ? unit - 1 : unit)];
     const int dim = axis.dim < 0 ? -1 : read.dims[static_cast<size_t>(axis.dim)];
     // More is read of a matrix than of a row.
     const auto indexed = std::count_if(read.dims.begin(), read.dims.end(), [](int d) { return d >= 0; });

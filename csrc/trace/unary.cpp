@@ -1,4 +1,5 @@
 #include "trace/arithmetic.h"
+#include "trace/complex.h"
 #include "trace/semantics.h"
 #include "trace/tagged.h"
 #include "trace/tensor.h"
@@ -14,6 +15,7 @@ PyObject* (*const python_functions[])(PyObject*) = {PyNumber_Negative, PyNumber_
 }  // namespace
 
 Traced unary(Context& c, UnaryOp op, const Traced& t) {
+  if (is_complex(t)) return complex_unary(c, op, t);
   Emit e(c);
   if (is_tensor(t) && op != UnaryOp::not_) {
     const Traced operands[] = {t};
@@ -49,6 +51,8 @@ Value* truth(Context& c, const Traced& t) {
     case Kind::scalar:
     case Kind::zero_d:
       return t.value->type.dtype == DType::bool_ ? t.value : e.non_zero(t.value);
+    case Kind::complex:
+      return complex_truth(c, t);
     case Kind::tuple:
       return e.boolean(!t.items.empty());
     case Kind::range: {

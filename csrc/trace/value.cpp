@@ -25,6 +25,17 @@ Traced constant(Context& context, PyObject* o) {
     t.object = Ref::borrow(o);
     return t;
   }
+  runtime::ComplexValue parts;
+  if (runtime::read_complex(o, &parts)) {
+    const auto part = [&](double v) {
+      Emit e(context);
+      return parts.type.kind == ScalarKind::py_float ? py_float(e.f64(v)) : np_scalar(e.number(parts.type.dtype, v));
+    };
+    Traced t;
+    t.kind = Kind::complex;
+    t.items = {part(parts.re), part(parts.im)};
+    return t;
+  }
   Traced t = object(o);
   if (!PyTuple_CheckExact(o)) return t;
   t.kind = Kind::tuple;

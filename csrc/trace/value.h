@@ -13,16 +13,17 @@ namespace appy::trace {
 
 enum class Kind : uint8_t {
   unbound,
-  scalar,  // `type` and `value`; the Python type may depend on the path (`tag`)
-  array,   // `value` is a view; `writeable`
-  tuple,   // `items`
-  range,   // `items`: start, stop, step as py_int scalars
-  object,  // `object` itself is known: function, module, type, None, str, slice of constants, dtype, ...
-  method,  // `items[0]` is self, `name` the attribute: x.sum, i.bit_length
-  null,    // the NULL that CPython pushes for calls
-  tensor,  // `tensor`: part of an array, or an expression of arrays that has not been computed (tensor.h)
-  slice,   // `items`: start, stop, step
-  zero_d,  // `type` (a NumPy scalar's) and `value`: a 0-d array that is no variable, as np.where returns for scalars
+  scalar,   // `type` and `value`; the Python type may depend on the path (`tag`)
+  array,    // `value` is a view; `writeable`
+  tuple,    // `items`
+  range,    // `items`: start, stop, step as py_int scalars
+  object,   // `object` itself is known: function, module, type, None, str, slice of constants, dtype, ...
+  method,   // `items[0]` is self, `name` the attribute: x.sum, i.bit_length
+  null,     // the NULL that CPython pushes for calls
+  tensor,   // `tensor`: part of an array, or an expression of arrays that has not been computed (tensor.h)
+  slice,    // `items`: start, stop, step
+  complex,  // complex.h: `items` are the parts, or `value` is a whole array of pairs
+  zero_d,   // `type` (a NumPy scalar's) and `value`: a 0-d array that is no variable, as np.where returns for scalars
 };
 
 struct Tensor;

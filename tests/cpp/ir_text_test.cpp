@@ -251,7 +251,7 @@ TEST(ParseErrors, NamePlaceAndExpectation) {
   EXPECT_EQ(error_of("region r() {}"), "line 1, column 8: expected the region's name (@name), got r");
   EXPECT_EQ(error_of("region @r(%x: f8) {}"), "line 1, column 15: expected a type, got f8");
   EXPECT_EQ(error_of("region @r(%x: f64[1,d]) {}"),
-            "line 1, column 21: expected a layout (strided, inner, c or f), got d");
+            "line 1, column 21: expected a layout (strided, inner, c, f or pairs), got d");
   EXPECT_EQ(error_of("region @r(%x: f64, %x: f64) {}"), "line 1, column 20: %x is already defined");
   EXPECT_EQ(error_of("region @r() { yield } x"), "line 1, column 23: expected the end of the text, got x");
   EXPECT_EQ(error_of("region @r() {\n  yield\n"), "line 3, column 1: expected an operation, got the end of the text");

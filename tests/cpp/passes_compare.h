@@ -37,6 +37,7 @@ class Inputs {
       const auto rank = static_cast<size_t>(param->type.rank);
       std::vector<int64_t> extents(rank), strides(rank);
       for (int64_t& extent : extents) extent = uneven && below(2) ? size_ + static_cast<int64_t>(below(3)) : size_;
+      if (param->type.layout == ir::Layout::pairs) extents.back() = 2;
       int64_t bytes = ir::size_of(param->type.dtype);
       const bool spread = param->type.layout == ir::Layout::strided;
       for (size_t k = 0; k < rank; ++k) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 
 import numpy as np
@@ -23,7 +24,7 @@ def assert_same(got, want, *, ulps: float = 4, scale: float = 0.0, eps: float = 
             assert_same(got[k], want[k], ulps=ulps, scale=scale, eps=eps, where=f"{where}.{k}")
     elif isinstance(want, (np.ndarray, np.generic)):
         assert got.shape == want.shape and got.dtype == want.dtype, f"{where}: {got.dtype}{got.shape}"
-        if want.dtype.kind != "f":
+        if want.dtype.kind not in "fc":
             np.testing.assert_array_equal(got, want, err_msg=where)
         else:
             ulp = max(np.finfo(want.dtype).eps, eps)
@@ -36,6 +37,10 @@ def assert_same(got, want, *, ulps: float = 4, scale: float = 0.0, eps: float = 
                 at = tuple(np.argwhere(np.atleast_1d(bad))[0])
                 g, w = np.atleast_1d(got)[at], np.atleast_1d(want)[at]
                 raise AssertionError(f"{where}: {np.count_nonzero(bad)} differ, first at {at}: {g!r} instead of {w!r}")
+    elif isinstance(want, complex):
+        size = max(abs(want), scale)
+        same = got == want or (cmath.isnan(got) and cmath.isnan(want))
+        assert same or abs(got - want) <= ulps * 2.3e-16 * size, f"{where}: {got!r} instead of {want!r}"
     elif isinstance(want, float):
         same = got == want or (math.isnan(got) and math.isnan(want))
         assert same or abs(got - want) <= ulps * max(2.3e-16, eps) * max(abs(want), scale), (

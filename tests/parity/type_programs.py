@@ -216,3 +216,197 @@ def half_scalars(x):
     for i in range(x.shape[0]):
         y[i] = 2.7182818284 * i
     return last, wide, back, n, f, kept, y, x.dtype == np.float16
+
+
+# ---- complex numbers: pairs of floats
+
+COMPLEX = ("complex128", "complex64")
+
+
+def complexes(*shapes):
+    def make(dtype, rng):
+        return tuple((values(rng, "f8", *shape) + 1j * values(rng, "f8", *shape)).astype(dtype) for shape in shapes)
+
+    return make
+
+
+@program(complexes((501,), (501,)), dtypes=COMPLEX)
+def complex_saxpy(x, y):
+    # pragma parallel for simd
+    for i in range(x.shape[0]):
+        y[i] = (1.5 - 2j) * x[i] + y[i]
+
+
+@program(lambda dtype, rng: (np.zeros((24, 32), np.int64), 40), dtypes=("complex128",))
+def mandelbrot(out, limit):
+    # pragma parallel for
+    for y in range(out.shape[0]):
+        # pragma simd
+        for x in range(out.shape[1]):
+            c = complex(x * 3 / 32 - 2, y * 2 / 24 - 1)
+            z = 0j
+            n = 0
+            while n < limit and abs(z) <= 2:
+                z = z * z + c
+                n += 1
+            out[y, x] = n
+    return z, c
+
+
+@program(lambda dtype, rng: (complexes((300,))(dtype, rng)[0] * 2, np.zeros(300, int)), dtypes=COMPLEX)
+def julia(start, out):
+    # pragma parallel for simd
+    for i in range(start.shape[0]):
+        z = start[i]
+        n = 0
+        while abs(z) < 2 and n < 30:
+            z = z * z - 0.4 + 0.6j
+            n += 1
+        out[i] = n
+    return z
+
+
+@program(complexes((301,)), dtypes=COMPLEX, ulps=64, scale=20)
+def complex_sums(x):
+    s = 0j
+    t = x[0]
+    # pragma simd
+    for i in range(x.shape[0]):
+        s += x[i]
+        t -= x[i] * x[i].conjugate()
+    p = np.complex64(1)
+    # pragma sequential for
+    for i in range(20):
+        p = p * x[i]
+    return s, t, p
+
+
+@program(complexes((37, 53), (53,), (37, 53)), dtypes=COMPLEX, ulps=32)
+def complex_statement(a, row, out):
+    # pragma :M=>parallel :N=>simd
+    out[:, :] = a * row + a[:1] / (row + 3) - 2j * np.conj(a) + a.real - 1
+    # pragma :M=>parallel :N=>simd
+    b = (a + row).T
+    # pragma :M=>parallel :N=>simd
+    a *= 1 + 1j
+    # pragma :N=>simd
+    a[1, ::2] = row[::-2]
+    # pragma :N=>simd
+    out.imag[0] = 3
+    # pragma :N=>simd
+    out.real[:, 1] += a.imag[:, 2]
+    return b, out[3, 4], a.shape, a.dtype == out.dtype
+
+
+@program(complexes((400,), (400,)), dtypes=COMPLEX)
+def complex_overlap(a, b):
+    # pragma :N=>simd
+    a[1:] = a[:-1] * 1j
+    # pragma :N=>simd
+    b[:] = b[::-1] - b.imag
+    # pragma :N=>simd
+    b[:] = b * b
+
+
+@program(complexes((333,)), dtypes=COMPLEX, ulps=16, scale=1)
+def complex_functions(z):
+    # pragma :N=>simd
+    a = np.exp(z) + np.sqrt(z)
+    # pragma :N=>simd
+    b = np.log(z)
+    # pragma :N=>simd
+    c = np.abs(z) + np.angle(z) - np.imag(z)
+    # pragma :N=>simd
+    d = z**3 - z**2
+    # pragma :N=>simd
+    e = 1 / z
+    # pragma :N=>simd
+    f = (z == a) | (z != z) | (z < a) & np.isfinite(z)
+    # pragma :N=>simd
+    g = np.where(z.real > 0, z, -z.conj())
+    return a, b, c, d, e, f, g
+
+
+@program(complexes((30, 20), (20, 17), (20,)), dtypes=COMPLEX, ulps=64, scale=4)
+def complex_products(a, b, v):
+    # pragma :M=>parallel :N=>simd
+    c = a @ b
+    # pragma :M=>parallel
+    d = a @ v
+    # pragma :N=>simd
+    f = np.dot(v, v)
+    # pragma :M=>parallel
+    g = np.sum(a, axis=1)
+    # pragma :M=>simd
+    h = a.mean(axis=0)
+    # pragma :M=>simd
+    k = v.prod()
+    return c, d, f, g, h, k
+
+
+@program(
+    lambda dtype, rng: (values(rng, dtype, 100), *complexes((100,))("complex64", rng)),
+    dtypes=("bool", "int8", "uint16", "int32", "int64", "float16", "float32", "float64"),
+    ulps=16,
+)
+def complex_mixed(x, z):
+    # pragma :N=>simd
+    a = x * 1j
+    # pragma :N=>simd
+    b = x + z
+    # pragma :N=>simd
+    c = z / (x + 2.5)
+    # pragma :N=>simd
+    z[:] = x
+    # pragma :N=>simd
+    d = x.astype(complex) - 2
+    return a, b, c, d
+
+
+@program(lambda dtype, rng: (7, dtype, *complexes((7,))(dtype, rng)), dtypes=COMPLEX)
+def complex_arrays_made(n, dtype, x):
+    # pragma :N=>simd
+    a = np.zeros(n, dtype=complex)
+    # pragma :N=>simd
+    b = np.ones((n, 2), np.complex64)
+    # pragma :N=>simd
+    c = np.zeros_like(x)
+    # pragma parallel for
+    for i in range(n):
+        a[i] = x[i] * i
+        b[i, 1] -= a[i]
+        c[i] += complex(i, -1)
+    # pragma :N=>simd
+    d = x.copy()
+    return a, b, c, d
+
+
+@program(complexes((60,)), dtypes=COMPLEX)
+def complex_scalars(x):
+    z = x[0]
+    w = 2 - 1j
+    kept = np.complex128(3)
+    # pragma sequential for
+    for i in range(x.shape[0]):
+        z = z / (x[i] + 2)
+        w = -w.conjugate() / (1 + 1j)
+        if abs(x[i]) > 0.5:
+            kept = np.complex128(x[i])
+        re, im = z.real, w.imag
+    # pragma sequential for
+    for i in range(0):
+        z = 1j
+    return z, w, kept, re, im, z == w, bool(w)
+
+
+@program(
+    lambda dtype, rng: (rng.integers(0, 9, 500), *complexes((500,))(dtype, rng), np.zeros(9, dtype)),
+    dtypes=COMPLEX,
+    ulps=64,
+    scale=8,
+)
+def complex_histogram(k, x, h):
+    # pragma parallel for
+    for i in range(x.shape[0]):
+        # pragma atomic
+        h[k[i]] += x[i]

@@ -252,19 +252,22 @@ Parts exponential(Emit& e, Value* x, Value* y) {
 }
 
 Parts logarithm(Emit& e, Value* x, Value* y) {
-  Value *a = absolute(e, x), *b = absolute(e, y);
-  Value *large = e.op(Opcode::maximum_, {a, b}), *small = e.op(Opcode::minimum_, {a, b});
-  Value* size = length(e, x, y);
-  Value* one = constant_like(e, x, 1);
+  const bool wide = x->type.dtype == DType::f64_;
+  const auto number_of = [&](double v) { return constant_like(e, x, v); };
+  Value *abs_x = absolute(e, x), *abs_y = absolute(e, y);
+  Value *large = e.op(Opcode::maximum_, {abs_x, abs_y}), *small = e.op(Opcode::minimum_, {abs_x, abs_y});
+  // The length of what is huge may overflow, that of what is tiny has few bits.
+  Value *huge = e.gt(large, number_of(wide ? 1e307 : 1e37)), *tiny = e.lt(large, number_of(wide ? 1e-290 : 1e-30));
+  Value* scale = e.select(huge, number_of(0.25), e.select(tiny, number_of(0x1p54), number_of(1)));
+  const double ln2 = std::numbers::ln2;
+  Value* shift = e.select(huge, number_of(2 * ln2), e.select(tiny, number_of(-54 * ln2), number_of(0)));
+  Value* size = length(e, mul(e, x, scale), mul(e, y, scale));
   // Near the unit circle the logarithm is that of 1 + (what the square of the length exceeds 1 by).
+  Value* one = number_of(1);
   Value* excess = add(e, mul(e, sub(e, large, one), add(e, large, one)), mul(e, small, small));
-  Value* near = e.both(e.gt(size, constant_like(e, x, 0.5)), e.lt(size, constant_like(e, x, 2)));
-  Value* at_circle = mul(e, constant_like(e, x, 0.5), e.op(Opcode::log1p_, {e.select(near, excess, one)}));
-  // A length that overflows although the number is finite.
-  Value* quarter = length(e, mul(e, x, constant_like(e, x, 0.25)), mul(e, y, constant_like(e, x, 0.25)));
-  Value* huge = e.gt(large, constant_like(e, x, x->type.dtype == DType::f64_ ? 1e307 : 1e37));
-  Value* plain = add(e, e.op(Opcode::log_, {e.select(huge, quarter, size)}),
-                     e.select(huge, constant_like(e, x, 2 * std::numbers::ln2), constant_like(e, x, 0)));
+  Value* near = e.both(e.gt(size, number_of(0.5)), e.lt(size, number_of(2)));
+  Value* at_circle = mul(e, number_of(0.5), e.op(Opcode::log1p_, {e.select(near, excess, one)}));
+  Value* plain = add(e, e.op(Opcode::log_, {size}), shift);
   return {e.select(near, at_circle, plain), e.op(Opcode::atan2_, {y, x})};
 }
 

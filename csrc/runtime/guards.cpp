@@ -34,6 +34,10 @@ PyObject* look_up(PyObject* dict, PyObject* key) {
   return found;
 }
 
+bool is_records(PyObject* object) {
+  return PyArray_CheckExact(object) && PyDataType_HASFIELDS(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(object)));
+}
+
 Extent extent_of(PyObject* object) {
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   static_assert(sizeof(npy_intp) == sizeof(int64_t));
@@ -103,7 +107,7 @@ Guards::Guards(const Signature& signature, const ir::Graph& graph, const Scope& 
     if (in.guard == Guard::array) {
       step.number = in.complex ? complex_type_number(in.dtype) : type_number(in.dtype);
       step.rank = in.rank;
-      step.flags = NPY_ARRAY_ALIGNED;
+      step.flags = in.aligned ? NPY_ARRAY_ALIGNED : 0;
       if (in.written) step.flags |= NPY_ARRAY_WRITEABLE;
       if (in.layout == ir::Layout::c || in.layout == ir::Layout::pairs) step.flags |= NPY_ARRAY_C_CONTIGUOUS;
       if (in.layout == ir::Layout::f) step.flags |= NPY_ARRAY_F_CONTIGUOUS;
@@ -166,6 +170,17 @@ bool Guards::read(const Step& step, const Scope& scope, Entry& entry, PyObject**
       *object = PyTuple_GET_ITEM(tuple, step.position);
       return true;
     }
+    case From::field: {
+      PyObject* records = entry.objects[at];
+      if (!records || !is_records(records)) return false;
+      *object = PyObject_GetItem(records, step.key.get());
+      if (!*object) {
+        PyErr_Clear();
+        return false;
+      }
+      entry.keep(*object);
+      return true;
+    }
     case From::closure: {
       PyObject* function = entry.objects[at];
       PyObject* closure = function && PyFunction_Check(function) ? PyFunction_GET_CLOSURE(function) : nullptr;
@@ -202,6 +217,8 @@ bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges)
              step.function->is(reinterpret_cast<PyFunctionObject*>(object));
     case Guard::tuple:
       return PyTuple_CheckExact(object) && PyTuple_GET_SIZE(object) == step.size;
+    case Guard::records:
+      return is_records(object);
     case Guard::constant:
       return same_constant(object, step.object.get());
     case Guard::scalar: {

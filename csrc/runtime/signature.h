@@ -43,6 +43,7 @@ struct Input {
     global,   // globals[key], else builtins[key] (a guard on which of the two found it)
     builtin,  // builtins[key], and globals has no such key
     item,     // inputs[index] is a tuple; element `position`
+    field,    // inputs[index] is an array of records; the view of field `key`
     attr,     // getattr(inputs[index], key); the parent is a module, type or instance guarded by `is`
     closure,  // inputs[index] is a plain Python function; contents of its closure cell `position`
   };
@@ -54,7 +55,8 @@ struct Input {
     tuple,     // a tuple of `size` elements
     scalar,    // exact type `type`; a py_int lies in `range`; the value goes to parameter `param`
     constant,  // a scalar equal in type and value to `object` (the trace used the value)
-    array,     // exact numpy.ndarray, native byte order, aligned, dtype, rank and at least `layout`; writeable if
+    records,   // exact numpy.ndarray of records; guarded are the fields that are read
+    array,     // exact numpy.ndarray, native byte order, aligned where `aligned`, dtype, rank and at least `layout`; writeable if
                // `written`
   };
   From from = From::fast;
@@ -73,6 +75,7 @@ struct Input {
   int rank = 0;
   ir::Layout layout = ir::Layout::strided;
   bool written = false;
+  bool aligned = true;  // array: every element lies at a multiple of its alignment
   /// array: of which dimensions the trace has asked whether they have extent 1, which is then guarded.
   enum class Single : uint8_t { unasked, yes, no };
   std::vector<Single> single;

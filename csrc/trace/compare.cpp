@@ -1,3 +1,4 @@
+#include "runtime/numpy.h"
 #include "trace/arithmetic.h"
 #include "trace/complex.h"
 #include "trace/semantics.h"
@@ -95,6 +96,8 @@ std::optional<bool> compare_big(CompareOp op, PyObject* big, const Traced& other
 /// Is it certain whether the two are one object? Scalars are compared with None, True and False only.
 std::optional<Value*> same_object(Context& c, const Traced& a, const Traced& b) {
   Emit e(c);
+  const auto is_array = [](const Traced& t) { return t.kind == Kind::object && PyArray_Check(t.object.get()); };
+  if (is_array(a) && is_array(b)) return {};  // guarded by their fields only
   if (a.kind == Kind::object && b.kind == Kind::object) return e.boolean(a.object.get() == b.object.get());
   for (auto [x, y] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
     if (x->kind == Kind::object && y->kind != Kind::unbound && y->kind != Kind::null && y->kind != Kind::method) {

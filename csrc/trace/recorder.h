@@ -91,6 +91,7 @@ class Recorder : public Context {
   // recorder.cpp: set-up, checks. recorder_end.cpp: the end.
   void prepare();
   void finish(Outcome);
+  void refuse_unaligned_atomics() const;
   void add_output(const Merged&, runtime::Output, std::vector<ir::Type>& types);
   bool may_drop(size_t slot, const Slot& last);
   bool is_choice(const Slot& last, size_t stored) const;
@@ -171,6 +172,8 @@ class Recorder : public Context {
   Traced closure_value(int index);
   Traced read(PyObject* value, runtime::Input, bool constant);
   Traced read_array(PyObject* value, runtime::Input);
+  /// The view of a field of an array of records.
+  Traced field(const Traced& records, PyObject* name);
   int add_input(runtime::Input);
   int parameter(ir::Type, const std::string& name, ir::Range range = {});
   int function_globals();

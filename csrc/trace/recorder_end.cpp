@@ -254,7 +254,19 @@ void Recorder::escape(const Slot& s) {
   if (s.traced.kind == Kind::complex && !known) pairs.push_back(made->slot);
 }
 
+/// Locked instructions on unaligned words are slow, or forbidden.
+void Recorder::refuse_unaligned_atomics() const {
+  ir::walk(*graph_->body, [&](ir::Op& op) {
+    if (op.code != ir::Opcode::atomic_) return;
+    for (const runtime::Input& in : signature_.inputs) {
+      const bool array = in.guard == runtime::Input::Guard::array && !in.aligned;
+      if (array && op.view() == graph_->body->args[static_cast<size_t>(in.param)]) abort(AbortId::unaligned_, in.name);
+    }
+  });
+}
+
 void Recorder::finish(Outcome o) {
+  refuse_unaligned_atomics();
   std::vector<ir::Op*> guards;
   ir::walk(*graph_->body, [&](ir::Op& op) {
     if (snapshots_.count(&op)) guards.push_back(&op);

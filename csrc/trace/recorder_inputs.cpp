@@ -138,7 +138,15 @@ Traced Recorder::read_array(PyObject* value, Input in) {
   auto* a = reinterpret_cast<PyArrayObject*>(value);
   const auto part = runtime::complex_part_of(PyArray_DESCR(a)->type_num);
   const auto dtype = part ? part : runtime::dtype_of(PyArray_DESCR(a)->type_num);
-  if (!dtype || PyArray_ISBYTESWAPPED(a) || !PyArray_ISALIGNED(a)) abort(AbortId::array_dtype_, in.name);
+  if (PyDataType_HASFIELDS(PyArray_DESCR(a))) {
+    in.guard = Input::Guard::records;
+    Traced t = object(value);
+    t.input = add_input(std::move(in));
+    return t;
+  }
+  if (dtype && PyArray_ISBYTESWAPPED(a)) abort(AbortId::byte_order_, in.name);
+  if (!dtype) abort(AbortId::array_dtype_, in.name);
+  in.aligned = PyArray_ISALIGNED(a);
   in.guard = Input::Guard::array;
   in.dtype = *dtype;
   in.rank = PyArray_NDIM(a);
@@ -165,6 +173,26 @@ Traced Recorder::read_array(PyObject* value, Input in) {
   t.input = add_input(std::move(in));
   arrays_[static_cast<size_t>(t.input)] = value;
   return part ? complex_array(t) : t;
+}
+
+Traced Recorder::field(const Traced& records, PyObject* name) {
+  const std::string id = std::to_string(records.input) + "[" + text_of(name) + "]";
+  auto found = attributes_.find(id);
+  if (found == attributes_.end()) {
+    PyObject* value = PyObject_GetItem(records.object.get(), name);
+    if (!value) {
+      PyErr_Clear();
+      abort(AbortId::subscript_, "by a name that is no field");
+    }
+    alive_.push_back(Ref::steal(value));
+    Input in;
+    in.from = Input::From::field;
+    in.index = records.input;
+    in.key = Ref::borrow(name);
+    in.name = signature_.inputs[static_cast<size_t>(records.input)].name + "[\"" + text_of(name) + "\"]";
+    found = attributes_.emplace(id, read(value, std::move(in), false)).first;
+  }
+  return found->second;
 }
 
 PyObject* Recorder::entry_object(int variable) const {

@@ -1,4 +1,5 @@
 #include "runtime/guards.h"
+#include "runtime/numpy.h"
 #include "support/abort.h"
 #include "support/check.h"
 #include "trace/complex.h"
@@ -189,6 +190,11 @@ Traced Recorder::pop_slice(int count) {
 }
 
 void Recorder::load_element(const Instruction& i, bool duplicated, Traced container, Traced index) {
+  const bool records = container.kind == Kind::object && container.input >= 0 && PyArray_Check(container.object.get());
+  if (records && index.kind == Kind::object && PyUnicode_CheckExact(index.object.get())) {
+    push(field(container, index.object.get()));
+    return;
+  }
   if (!duplicated || (container.kind != Kind::array && !is_complex(container)) || !in_atomic_statement(i)) {
     push(getitem(*this, container, index));
     return;

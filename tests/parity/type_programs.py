@@ -410,3 +410,60 @@ def complex_histogram(k, x, h):
     for i in range(x.shape[0]):
         # pragma atomic
         h[k[i]] += x[i]
+
+
+# ---- fields of records, unaligned arrays
+
+RECORDS = {
+    "aligned": np.dtype([("x", "f8"), ("n", "i4"), ("z", "c8"), ("h", "f2")], align=True),
+    "packed": np.dtype([("n", "i1"), ("x", "f8"), ("z", "c8"), ("h", "f2")]),
+}
+
+
+def records(dtype, rng):
+    a = np.zeros(203, RECORDS[dtype])
+    a["x"] = rng.uniform(-1, 1, 203)
+    a["n"] = rng.integers(-50, 50, 203)
+    a["z"] = rng.uniform(-1, 1, 203) + 2j
+    a["h"] = rng.uniform(-1, 1, 203)
+    return (a,)
+
+
+@program(records, dtypes=tuple(RECORDS), ulps=64, scale=8)
+def fields_of_records(r):
+    s = 0.0
+    # pragma parallel for simd
+    for i in range(r["x"].shape[0]):
+        s += r["x"][i] * r["n"][i]
+        r["z"][i] *= r["x"][i]
+    # pragma :N=>simd
+    r["x"][1:] = r["x"][:-1] + r["h"][1:]
+    # pragma :N=>simd
+    t = np.sum(r["n"])
+    return s, t
+
+
+@program(records, dtypes=tuple(RECORDS))
+def field_in_a_variable(r):
+    x, n = r["x"], r["n"][::2]
+    # pragma simd
+    for i in range(n.shape[0]):
+        n[i] += 1
+        x[i] = x[i] * 2 + n[i]
+
+
+def unaligned(dtype, rng):
+    n = 100
+    memory = np.zeros(n * np.dtype(dtype).itemsize + 1, np.uint8)
+    a = memory[1:].view(dtype)
+    a[:] = values(rng, dtype, n)
+    return a, values(rng, dtype, n)
+
+
+@program(unaligned, dtypes=("float64", "float32", "float16", "int32", "int64", "uint16"))
+def unaligned_array(a, b):
+    # pragma simd
+    for i in range(a.shape[0]):
+        a[i] = a[i] * 2 + b[i]
+    # pragma :N=>simd
+    b[:] = a[::-1] + a

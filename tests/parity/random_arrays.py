@@ -18,7 +18,20 @@ import numpy as np
 
 numbers = count()
 EXTENTS = (7, 9, 1, 33, 2, 0)
-DTYPES = ("float64", "float32", "int32", "int64", "uint8", "int8", "int16", "uint32", "bool", "float16")
+DTYPES = (
+    "float64",
+    "float32",
+    "int32",
+    "int64",
+    "uint8",
+    "int8",
+    "int16",
+    "uint32",
+    "bool",
+    "float16",
+    "complex128",
+    "complex64",
+)
 # Slices of one dimension that select equally many elements, by class.
 SLICES = (
     (":", "::-1"),
@@ -173,6 +186,8 @@ def elements(choose: Callable[[int], int], dtype: str, *shape: int) -> np.ndarra
         return values > 0
     if np.dtype(dtype).kind == "u":
         values = np.abs(values)
+    if np.dtype(dtype).kind == "c":
+        return (values / 4 + rng.integers(-2, 3, shape) * 1j).astype(dtype)
     return (values / 4 if np.dtype(dtype).kind == "f" else values).astype(dtype)
 
 
@@ -207,7 +222,7 @@ def program(choose: Callable[[int], int]) -> Program:
         "d": laid_out(choose, dtypes["d"], rows, columns),
         "o": (a[:, ::-1], a, a.copy())[choose(3)],  # overlaps a, or does not
         "g": indices(choose, columns),
-        "s": (1.5, np.float32(0.5), 3, np.int64(2), np.float16(0.25))[choose(5)],
+        "s": (1.5, np.float32(0.5), 3, np.int64(2), np.float16(0.25), 1 - 2j)[choose(6)],
         "k": (2, -1, 100)[choose(3)],
     }
     kinds = {"a": "RC", "d": "RC", "o": "RC", "b": "C", "c": "R1"}

@@ -72,12 +72,21 @@ std::unique_ptr<runtime::Kernel> select_backend(const ir::Graph& graph, const Re
   return cpu::compile(graph, {.isa = isa, .keep_listing = listing, .name = name});
 }
 
-/// Is there something that the interpreter must do, after something was written that it must not do again?
-bool may_fail_late(const ir::Graph& graph) {
+bool in_any_order(const ir::Op& op) {
+  for (const ir::Op* loop = ir::enclosing_loop(*op.parent); loop; loop = ir::enclosing_loop(*loop->parent)) {
+    if (loop->loop && (loop->loop->parallel || loop->loop->simd)) return true;
+  }
+  return false;
+}
+
+/// Is there something that the interpreter must do, after something was written that it must not do again? Or something
+/// that fails where the variables of the statements before are not at hand?
+bool may_fail_late(const ir::Graph& graph, bool leaves_variables) {
   bool found = false;
   ir::walk(*graph.body, [&](const ir::Op& op) {
     if (op.code != ir::Opcode::check_ || op.check->declines) return;
     found |= op.check->kind == ir::CheckKind::decline_ || op.check->kind == ir::CheckKind::broadcast_;
+    found |= leaves_variables && in_any_order(op);
   });
   return found;
 }
@@ -184,7 +193,7 @@ class RegionCache::Impl {
     APPY_CHECK(faults.empty(), "the tracer made a bad graph:\n" + faults);
 #endif
     passes::run(graph, pass_options([&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); }));
-    if (options_.group && may_fail_late(graph)) {
+    if (options_.group && may_fail_late(graph, !traced.signature.outputs.empty())) {
       throw Abort(AbortId::group_, {}, options_.line, options_.file);
     }
     std::unique_ptr<runtime::Kernel> kernel = select_backend(graph, options_, log.wants(stage_asm));

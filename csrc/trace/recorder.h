@@ -136,7 +136,7 @@ class Recorder : public Context {
   Flow subscript_op(const bytecode::Instruction&);
   Traced pop_slice(int count);
   void load_element(const bytecode::Instruction&, bool duplicated, Traced container, Traced index);
-  void store_element(Traced container, Traced index);
+  void store_element(const bytecode::Instruction&, Traced container, Traced index);
   void materialise_pending();
   ir::Value* condition(const bytecode::Instruction&, bool& pops_on_jump, bool& pops_on_fall);
   Flow raise(int count);

@@ -206,7 +206,7 @@ void Recorder::load_element(const Instruction& i, bool duplicated, Traced contai
   slots_.push_back(std::move(s));
 }
 
-void Recorder::store_element(Traced container, Traced index) {
+void Recorder::store_element(const Instruction& i, Traced container, Traced index) {
   if (slots_.back().kind == Slot::Kind::update) {
     Slot s = std::move(slots_.back());
     slots_.pop_back();
@@ -214,6 +214,7 @@ void Recorder::store_element(Traced container, Traced index) {
     return;
   }
   const Traced value = pop();
+  if (in_atomic_statement(i)) run_in_order(*this);  // x[k] = max(x[k], v)
   setitem(*this, container, index, value);
 }
 
@@ -242,7 +243,7 @@ Recorder::Flow Recorder::subscript_op(const Instruction& i) {
     case Op::store_slice_: {
       Traced index = pop_slice(2);
       Traced container = pop();
-      store_element(std::move(container), std::move(index));
+      store_element(i, std::move(container), std::move(index));
       return Flow::next;
     }
     case Op::binary_op_: {
@@ -284,7 +285,7 @@ Recorder::Flow Recorder::subscript_op(const Instruction& i) {
     default: {  // store_subscr
       Traced index = pop();
       Traced container = pop();
-      store_element(std::move(container), std::move(index));
+      store_element(i, std::move(container), std::move(index));
       return Flow::next;
     }
   }

@@ -63,6 +63,47 @@ void setitem(Context& c, const Traced& container, const Traced& index, const Tra
   c.builder().store(stored(c, value, container.value->type.dtype), container.value, indices);
 }
 
+void run_in_order(Context& c) {
+  for (ir::Block* block = c.builder().block(); block && block->owner; block = block->owner->parent) {
+    if (!block->owner->loop) continue;
+    block->owner->loop->parallel = false;
+    block->owner->loop->simd = false;
+  }
+}
+
+namespace {
+
+/// How an atomic update of such an element combines; empty: no atomic operation does it.
+std::optional<ir::Combiner> combiner_of(BinaryOp op, DType element) {
+  const bool booleans = element == DType::bool_, real = ir::is_real(element);
+  switch (op) {
+    case BinaryOp::add:
+      return booleans ? ir::Combiner::or_ : ir::Combiner::sum_;
+    case BinaryOp::subtract:
+      if (booleans) return {};
+      return ir::Combiner::sum_;
+    case BinaryOp::multiply:
+      return booleans ? ir::Combiner::and_ : ir::Combiner::prod_;
+    case BinaryOp::and_:
+    case BinaryOp::or_:
+    case BinaryOp::xor_:
+      if (real) return {};
+      return op == BinaryOp::and_ ? ir::Combiner::and_ : op == BinaryOp::or_ ? ir::Combiner::or_ : ir::Combiner::xor_;
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+bool has_atomic(Context& c, BinaryOp op, DType element, const Traced& value) {
+  if (!combiner_of(op, element)) return false;
+  if (is_tensor(value)) return promote(element, as_tensor(c, value)->dtype) == element;
+  const Traced self = np_scalar(Emit(c).integer(element, 0));
+  const Traced x = number(c, value, &self);
+  return !x.tag && common_type(self, x) == element;
+}
+
 void atomic_update(Context& c, BinaryOp op, const Traced& container, const Traced& index, const Traced& value) {
   if (is_complex(container)) {
     complex_atomic(c, op, container, index, value);
@@ -76,41 +117,16 @@ void atomic_update(Context& c, BinaryOp op, const Traced& container, const Trace
   if (container.kind != Kind::array) refuse(c, AbortId::subscript_, "of a value of type " + describe(container));
   c.mark_written(container);
   const DType element = container.value->type.dtype;
-  const Traced self = np_scalar(e.integer(element, 0));
-  const Traced x = number(c, value, &self);
-  if (x.tag || common_type(self, x) != element) {
-    refuse(c, AbortId::operands_, "an atomic update of " + describe(self) + " by " + describe(value));
-  }
-  const bool booleans = element == DType::bool_;
-  ir::Combiner combiner;
-  switch (op) {
-    case BinaryOp::add:
-    case BinaryOp::subtract:
-      combiner = booleans ? ir::Combiner::or_ : ir::Combiner::sum_;
-      break;
-    case BinaryOp::multiply:
-      combiner = booleans ? ir::Combiner::and_ : ir::Combiner::prod_;
-      break;
-    case BinaryOp::and_:
-      combiner = ir::Combiner::and_;
-      break;
-    case BinaryOp::or_:
-      combiner = ir::Combiner::or_;
-      break;
-    case BinaryOp::xor_:
-      combiner = ir::Combiner::xor_;
-      break;
-    default:
-      refuse(c, AbortId::operands_, "an atomic update by this operator");
-  }
-  const bool bitwise = op == BinaryOp::and_ || op == BinaryOp::or_ || op == BinaryOp::xor_;
-  if ((bitwise && ir::is_real(element)) || (booleans && op == BinaryOp::subtract)) {
-    refuse(c, AbortId::operands_, "an atomic update of " + describe(self) + " by this operator");
+  if (!has_atomic(c, op, element, value)) {
+    run_in_order(c);
+    setitem(c, container, index, binary(c, op, getitem(c, container, index), value));
+    return;
   }
   const std::vector<Value*> indices = checked_indices(c, container, index);
-  Value* operand = to_dtype(c, x, element);
+  const Traced self = np_scalar(e.integer(element, 0));
+  Value* operand = to_dtype(c, number(c, value, &self), element);
   if (op == BinaryOp::subtract) operand = e.op(Opcode::neg_, {operand});  // a - b is a + (-b) to the bit
-  c.builder().atomic(combiner, operand, container.value, indices);
+  c.builder().atomic(*combiner_of(op, element), operand, container.value, indices);
 }
 
 }  // namespace appy::trace

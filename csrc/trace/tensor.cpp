@@ -276,7 +276,8 @@ Traced map(Context& c, std::span<const Traced> operands, ElementFunction f) {
     for (size_t d = 0; d < out.shape.size(); d++) {
       repeated |= !is_one(out.shape[d]) && (d < skip || is_one(t->shape[d - skip]));
     }
-    if (t->heavy && repeated) t = materialised(c, t);
+    // What may leave the region does so for each of its own elements, however often they are repeated: 0 times too.
+    if ((t->heavy || t->checks) && repeated) t = materialised(c, t);
     out.heavy |= t->heavy;
     out.lanes_inside |= t->lanes_inside;
     out.checks |= t->checks;
@@ -356,7 +357,7 @@ TensorRef broadcast_to(Context& c, const TensorRef& t, std::span<Value* const> s
     if (!one) require_same_extent(c, shape[d], source->shape[d - skip], {CheckKind::broadcast_, "into", both});
   }
   if (!repeated && !skip) return source;
-  if (source->heavy && repeated) source = materialised(c, source);
+  if ((source->heavy || source->checks) && repeated) source = materialised(c, source);
   Tensor out;
   out.dtype = source->dtype;
   out.heavy = source->heavy;

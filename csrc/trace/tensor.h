@@ -161,6 +161,11 @@ bool is_tensor_index(const Traced& container, const Traced& index);
 Traced tensor_getitem(Context&, const Traced& container, const Traced& index);
 void tensor_setitem(Context&, const Traced& container, const Traced& index, const Traced& value);
 void tensor_atomic(Context&, BinaryOp, const Traced& container, const Traced& index, const Traced& value);
+/// Does an atomic operation do `element op= value`?
+bool has_atomic(Context&, BinaryOp, ir::DType element, const Traced& value);
+/// Takes their permissions from the loops around: the update that follows is indivisible because iterations run in
+/// order.
+void run_in_order(Context&);
 /// A subscript of one dimension, wrapped and checked.
 ir::Value* checked_index(Context&, ir::Value* extent, int axis, const Traced&);
 

@@ -374,7 +374,8 @@ bool is_tensor_index(const Traced& container, const Traced& index) {
 }
 
 Traced tensor_getitem(Context& c, const Traced& container, const Traced& index) {
-  const TensorRef t = as_tensor(c, container);
+  TensorRef t = as_tensor(c, container);
+  if (t->checks) t = materialised(c, t);  // elements that are not selected may leave the region as well
   const Traced& only = index.kind == Kind::tuple && index.items.size() == 1 ? index.items[0] : index;
   if (is_mask(c, only)) {
     const TensorRef mask = as_tensor(c, only);
@@ -419,11 +420,17 @@ void tensor_atomic(Context& c, BinaryOp op, const Traced& container, const Trace
   Selection s = select(c, *t, index);
   straighten(c, *t, s);
   if (s.gathers) {
-    // A repeated index is updated once: x[i] is read as a whole first.
+    // A repeated index is updated once: x[i] is read as a whole first, and no other worker may come between.
+    run_in_order(c);
     tensor_setitem(c, container, index, updated(c, op, expression_of(c, t, s), value));
     return;
   }
   const TensorRef target = view_of(c, *t, s);
+  if (!has_atomic(c, op, target->dtype, value)) {
+    run_in_order(c);
+    update(c, op, target, value);
+    return;
+  }
   c.mark_written(target->base);
   TensorRef source;
   if (is_tensor(value)) {

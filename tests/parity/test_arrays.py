@@ -317,3 +317,39 @@ def test_products_at_the_edges_of_their_blocks(m, k, n):
     for got, want in zip(multiplied(a, b, x), (a @ b, x @ a, a.sum(axis=0))):
         np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-12)
     assert multiplied.stats()["declined"] == 0
+
+
+@appy.jit(strict=True)
+def early(b, d, g, state):
+    try:
+        # pragma :N=>simd
+        v = b * 2
+        # pragma :N=>simd
+        d[:] = 7
+        # pragma :N=>simd
+        d[g] = -1
+    finally:
+        state.append(v)
+
+
+def test_what_statements_before_a_failing_one_have_assigned_is_there():
+    state: list = []
+    d = np.zeros(4)
+    with pytest.raises(IndexError):
+        early(np.arange(4.0), d, np.array([0, 9]), state)
+    np.testing.assert_array_equal(state[0], [0, 2, 4, 6])
+    np.testing.assert_array_equal(d, 7)
+
+
+@appy.jit(strict=True)
+def repeated_gather(a, b, g):
+    # pragma :M=>parallel :N=>simd
+    c = a + b[g]
+    return c
+
+
+def test_an_index_array_is_checked_where_no_element_asks_for_it():
+    b = np.arange(3.0)
+    assert repeated_gather(np.zeros((0, 2)), b, np.array([1, 2])).shape == (0, 2)
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        repeated_gather(np.zeros((0, 2)), b, np.array([1, 3]))

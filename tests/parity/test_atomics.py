@@ -1,0 +1,102 @@
+"""Atomic updates: every operator and dtype, of elements and slices, on indices that collide, by several workers."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import appy
+
+OPERATORS = ("+=", "-=", "*=", "/=", "//=", "%=", "**=", "<<=", ">>=", "&=", "|=", "^=")
+DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
+N, BINS, WIDTH = 4000, 7, 5
+
+FORMS = {
+    "element": "h[at[i], 0] {op} v[i, 0]",
+    "slice": "h[at[i], :] {op} v[i, :]",
+    "gather": "h[g[i], 0] {op} v[i, :]",
+    "scalar": "h[at[i], 1] {op} 1",
+    "max": "h[at[i], 0] = max(h[at[i], 0], v[i, 0])",
+    "min": "h[at[i], 0] = min(h[at[i], 0], v[i, 0])",
+    "maximum": "h[at[i], :] = np.maximum(h[at[i], :], v[i, :])",
+}
+
+
+def function_of(form: str, op: str, tmp_path):
+    path = tmp_path / "atomic.py"
+    path.write_text(
+        "import numpy as np\n"
+        "def f(h, at, g, v):\n"
+        "    # pragma parallel for\n"
+        "    for i in range(v.shape[0]):\n"
+        "        # pragma atomic\n"
+        f"        {FORMS[form].format(op=op)}\n"
+    )
+    space: dict = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    return space["f"]
+
+
+def arguments(dtype):
+    rng = np.random.default_rng(3)
+    dtype = np.dtype(dtype)
+    if dtype == bool:
+        h, v = rng.integers(0, 2, (BINS, WIDTH)) > 0, rng.integers(0, 2, (N, WIDTH)) > 0
+    else:
+        # Small whole numbers: what depends on the order is seen, rounding is not.
+        h = rng.integers(1, 100, (BINS, WIDTH)).astype(dtype)
+        v = rng.integers(0 if dtype.kind != "f" else -2, 3, (N, WIDTH)).astype(dtype)
+    at = rng.integers(0, BINS, N)
+    return h, at, rng.integers(0, BINS, (N, WIDTH)), v
+
+
+def outcome(function, dtype):
+    h, at, g, v = arguments(dtype)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            function(h, at, g, v)
+        except (TypeError, ZeroDivisionError, OverflowError, ValueError) as e:
+            return type(e), h
+    return None, h
+
+
+CASES = [(form, op) for form in FORMS for op in (OPERATORS if "op" in FORMS[form] else ("=",))]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("form", "op"), CASES, ids=[f"{f}{o}" for f, o in CASES])
+def test_as_python(form, op, dtype, tmp_path):
+    function = function_of(form, op, tmp_path)
+    want = outcome(function, dtype)
+    for threads in (1, 4):
+        compiled = appy.jit(strict=True, threads=threads)(function)
+        try:
+            got = outcome(compiled, dtype)
+        except appy.CompileError:
+            assert want[0] is not None and issubclass(want[0], TypeError)  # left to NumPy, which refuses it
+            return
+        assert got[0] is want[0] or (want[0] and issubclass(want[0], TypeError) and issubclass(got[0], TypeError))
+        if want[0] is None:
+            np.testing.assert_array_equal(got[1], want[1])
+            assert compiled.stats()["runs"] > 0 and compiled.stats()["declined"] == 0
+
+
+def repeated(h, idx, v, n):
+    h[idx[:n]] += v[:n]
+    # pragma :N=>simd
+    h[idx[:n]] += v[:n]
+    # pragma :N=>simd
+    h[idx[:n]] *= v[:n]
+
+
+def test_a_repeated_index_counts_once():
+    v, idx = np.arange(9.0) + 1, np.array([1, 1, 2, 1, 0, 0, 3, 3, 3])
+    results = []
+    for f in (repeated, appy.jit(strict=True)(repeated)):
+        h = np.ones(5)
+        f(h, idx, v, 7)
+        results.append(h)
+    np.testing.assert_array_equal(*results)

@@ -15,7 +15,8 @@ namespace appy::runtime {
 class NumpyArrays final : public Arrays {
  public:
   /// The slots of arrays of pairs that are to be complex arrays.
-  explicit NumpyArrays(const std::vector<int>& complex = {}) : complex_(complex) {}
+  explicit NumpyArrays(std::vector<int> complex) : complex_(std::move(complex)) {}
+  NumpyArrays() = default;
   void* make(int slot, ir::DType, int rank, const ir::Word* extents) override;
 
   /// The array of the slot (borrowed), or null where none was made.

@@ -56,8 +56,8 @@ struct Input {
     scalar,    // exact type `type`; a py_int lies in `range`; the value goes to parameter `param`
     constant,  // a scalar equal in type and value to `object` (the trace used the value)
     records,   // exact numpy.ndarray of records; guarded are the fields that are read
-    array,     // exact numpy.ndarray, native byte order, aligned where `aligned`, dtype, rank and at least `layout`; writeable if
-               // `written`
+    array,     // exact numpy.ndarray, native byte order, aligned where `aligned`, dtype, rank and at least `layout`;
+               // writeable if `written`
   };
   From from = From::fast;
   int index = 0;

@@ -1,7 +1,6 @@
 // The ufuncs of `numpy` and `scipy.special` on scalars: types by NEP 50, never an exception for a value.
 #include <numbers>
 
-#include "ir/typing.h"
 #include "runtime/scalar.h"
 #include "trace/arithmetic.h"
 #include "trace/conversion.h"
@@ -82,9 +81,29 @@ Traced numpy_elementary(Context& c, const Function& f, Args args) {
   return numpy_real(c, f, args);
 }
 
+namespace {
+
+/// The half next to x in the direction of y, by their words.
+Value* half_after(Context& c, Value* x, Value* y) {
+  Emit e(c);
+  const auto word = [&](int64_t w) { return e.integer(DType::u16_, w); };
+  Value* bits = c.builder().bitcast(x, DType::u16_);
+  Value* sign = e.op(Opcode::and_, {c.builder().bitcast(y, DType::u16_), word(0x8000)});
+  Value* up = e.op(Opcode::add_, {bits, word(1)});
+  Value* down = e.op(Opcode::sub_, {bits, word(1)});
+  Value* inwards = e.select(e.gt(x, e.number(DType::f16_, 0)), e.lt(y, x), e.gt(y, x));
+  Value* moved = e.select(inwards, down, up);
+  moved = e.select(e.is_zero(x), e.op(Opcode::or_, {sign, word(1)}), moved);
+  Value* unordered = e.either(e.op(Opcode::isnan_, {x}), e.op(Opcode::isnan_, {y}));
+  Value* result = e.select(e.eq(x, y), y, c.builder().bitcast(moved, DType::f16_));
+  return e.select(unordered, e.op(Opcode::add_, {x, y}), result);
+}
+
+}  // namespace
+
 Traced numpy_real2(Context& c, const Function& f, Args args) {
   const Pair p = real_pair(c, args);
-  if (!ir::accepts(f.code, p.x->type.dtype)) refuse_types(c, f, args);
+  if (f.code == Opcode::nextafter_ && p.x->type.dtype == DType::f16_) return np_scalar(half_after(c, p.x, p.y));
   return np_scalar(Emit(c).op(f.code, {p.x, p.y}));
 }
 
@@ -99,7 +118,8 @@ Traced numpy_float_power(Context& c, const Function& f, Args args) {
   return np_scalar(float_power(c, p.x, p.y));
 }
 
-/// Unlike the operator of scalars, the ufunc has loops of its own for floats; they take 0.5 for a square root.
+/// Unlike the operator of scalars, the ufunc has loops of its own for floats; they take 0.5 for a square root, that of
+/// halves does not.
 Traced numpy_power(Context& c, const Function& f, Args args) {
   Emit e(c);
   const Operands o = operands(c, args);
@@ -107,7 +127,7 @@ Traced numpy_power(Context& c, const Function& f, Args args) {
   if (!ir::is_real(t)) return numpy_binary(c, BinaryOp::power, o.a, o.b);
   require_inexact(c, f);
   const Pair p = common(c, o, t);
-  Value* half = e.eq(p.y, e.number(t, 0.5));
+  Value* half = t == DType::f16_ ? e.boolean(false) : e.eq(p.y, e.number(t, 0.5));
   Value* root = known_false(half) ? p.x : e.op(Opcode::sqrt_, {p.x});
   return np_scalar(e.select(half, root, known_true(half) ? root : float_power(c, p.x, p.y)));
 }
@@ -119,7 +139,7 @@ Traced numpy_integral(Context& c, const Function& f, Args args) {
 
 Traced numpy_round(Context& c, const Function& f, Args args) {
   const Traced x = as_numpy(c, args[0]);
-  if (x.type.dtype == DType::bool_) refuse_types(c, f, args);
+  if (x.type.dtype == DType::bool_) return np_scalar(Emit(c).cast(x.value, DType::f16_));
   return numpy_integral(c, f, args);
 }
 
@@ -179,7 +199,13 @@ Traced numpy_divmod(Context& c, const Function&, Args args) {
 Traced numpy_extremum(Context& c, const Function& f, Args args) {
   const Operands o = operands(c, args);
   const Pair p = common(c, o, common_type(o.a, o.b));
-  return np_scalar(Emit(c).op(f.code, {p.x, p.y}));
+  Emit e(c);
+  if (p.x->type.dtype == DType::f16_) {
+    // Of equal zeros the loop for halves keeps the first.
+    Value* keep = e.op(f.code == Opcode::maximum_ ? Opcode::ge_ : Opcode::le_, {p.x, p.y});
+    return np_scalar(e.select(e.either(keep, e.op(Opcode::isnan_, {p.x})), p.x, p.y));
+  }
+  return np_scalar(e.op(f.code, {p.x, p.y}));
 }
 
 namespace {

@@ -367,8 +367,7 @@ bool excused(const Answer& python) {
   if (!python.value) return python.error.find("TypeError") != std::string::npos;
   const bool tuple = PyTuple_CheckExact(python.value.get()) && PyTuple_GET_SIZE(python.value.get()) > 0;
   PyObject* v = tuple ? PyTuple_GET_ITEM(python.value.get(), 0) : python.value.get();
-  return PyComplex_Check(v) || std::strcmp(Py_TYPE(v)->tp_name, "numpy.float16") == 0 ||
-         std::strcmp(Py_TYPE(v)->tp_name, "float") == 0;
+  return PyComplex_Check(v) || std::strcmp(Py_TYPE(v)->tp_name, "float") == 0;
 }
 
 struct Tally {

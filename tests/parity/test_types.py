@@ -152,3 +152,26 @@ def test_other_records_are_no_other_specialization():
         r["x"] = np.arange(n)
         assert total(r) == n * (n - 1) / 2
     assert total.stats()["compiled"] <= 2
+
+
+@appy.jit(strict=True)
+def neighbours_and_rounded(h, b):
+    # pragma :n=>simd
+    up = np.nextafter(h, np.float16(1))
+    # pragma :n=>simd
+    rounded = np.round(b)
+    # pragma :n=>simd
+    larger = np.maximum(h, np.float16(-0.0))
+    return up, rounded, larger
+
+
+def test_functions_that_look_at_the_words_of_halves():
+    h = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    b = np.array([True, False])
+    up, rounded, larger = neighbours_and_rounded(h, b)
+    np.testing.assert_array_equal(up, np.nextafter(h, np.float16(1)))
+    assert rounded.dtype == np.round(b).dtype
+    np.testing.assert_array_equal(rounded, np.round(b))
+    want = np.maximum(h, np.float16(-0.0))
+    np.testing.assert_array_equal(np.signbit(larger), np.signbit(want))
+    np.testing.assert_array_equal(larger, want)

@@ -200,11 +200,8 @@ Traced numpy_extremum(Context& c, const Function& f, Args args) {
   const Operands o = operands(c, args);
   const Pair p = common(c, o, common_type(o.a, o.b));
   Emit e(c);
-  if (p.x->type.dtype == DType::f16_) {
-    // Of equal zeros the loop for halves keeps the first.
-    Value* keep = e.op(f.code == Opcode::maximum_ ? Opcode::ge_ : Opcode::le_, {p.x, p.y});
-    return np_scalar(e.select(e.either(keep, e.op(Opcode::isnan_, {p.x})), p.x, p.y));
-  }
+  // Of equal zeros the op gives the second; NumPy's loop for halves keeps the first.
+  if (p.x->type.dtype == DType::f16_) return np_scalar(e.op(f.code, {p.y, p.x}));
   return np_scalar(e.op(f.code, {p.x, p.y}));
 }
 

@@ -177,6 +177,27 @@ def test_a_vector_times_a_matrix_adds_rows():
     assert "for simd" in text and "carry" not in text and inner.index("store") < inner.index("yield")
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+@pytest.mark.parametrize("shape", [(1, 9), (3, 400), (4, 256), (5, 257), (103, 1100), (8, 5000), (0, 7), (7, 0)])
+def test_sums_of_columns_add_several_rows_at_a_time(shape, dtype):
+    @appy.jit(strict=True)
+    def columns(a, y):
+        # pragma :M=>reduction(sum) :N=>parallel
+        s = a.sum(axis=0)
+        # pragma :N=>parallel
+        p = y @ a
+        return s, p
+
+    a, _ = operands((shape[0], shape[1], 1), dtype)
+    y = np.arange(shape[0]).astype(dtype)
+    s, p = columns(a, y)
+    assert_product(s, a.sum(axis=0), shape[0])
+    assert_product(p, y @ a, shape[0])
+    if min(shape) > 1:
+        text = appy.lower(columns, a, y).text(optimised=True)
+        assert text.count("= load %a[4*") == 8  # four rows of each sum
+
+
 @pytest.mark.parametrize("n", [1, 7, 8, 16, 33, 100])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_several_sums_inside_a_simd_loop(n, dtype):

@@ -286,7 +286,7 @@ TEST(launch, no_memory_is_memory_error) {
 struct FailureCase {
   ir::CheckKind kind;
   const char* text;
-  std::array<int64_t, 3> info;
+  std::array<int64_t, ir::kMaxInfo> info;
   const char* expected;
 };
 

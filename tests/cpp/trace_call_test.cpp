@@ -231,7 +231,6 @@ TEST_F(Subscripts, AtomicSubtractionAddsTheNegative) {
 TEST_F(Subscripts, OtherSubscriptsAreRefused) {
   EXPECT_THROW(getitem(recorder_, array_, tuple_of({index_[0], index_[0], index_[0]})), Abort);
   EXPECT_THROW(getitem(recorder_, array_, tuple_of({index_[0], constant(recorder_, Py_True)})), Abort);
-  EXPECT_THROW(atomic_update(recorder_, BinaryOp::true_divide, array_, tuple_of(index_), index_[0]), Abort);
 }
 
 TEST_F(Subscripts, AttributesOfArrays) {

@@ -17,6 +17,7 @@ struct Recorder::LoopContext {
   std::set<size_t> wide;        // slots that need more than the dtype of the NumPy scalars that they hold
   std::vector<size_t> more;     // slots that turned out to change
   std::vector<Merged> more_plan;
+  int collapse = 1;  // loops of the nest that its clause speaks of, this one among them
   bool widened = false;
   bool many_exits = false;             // the exit taken is carried as well
   int exhausted = -1;                  // node after the last iteration; -1: none

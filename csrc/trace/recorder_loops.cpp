@@ -213,11 +213,16 @@ Outcome Recorder::loop(int index, std::vector<Slot> entry, const Stops& stops) {
     if (entry.back().kind != Slot::Kind::value || range.kind != Kind::range) abort(AbortId::iterable_);
   }
   const pragma::LoopPragma* pragma = pragma_of(first);
-  const ir::Loop attributes = loop_attributes(pragma, leaves_early);
+  ir::Loop attributes = loop_attributes(pragma, leaves_early);
+  const int collapse = frame_->loop && !pragma ? frame_->loop->collapse - 1 : 1;
+  // What collapse(n) says of a loop it says of the n - 1 loops inside.
+  const bool collapsed = frame_->loop && frame_->loop->collapse > 1 && counted && !leaves_early;
+  if (collapsed) attributes.parallel = attributes.annotated = true;
   const bool reorders = attributes.parallel || attributes.simd;
 
   LoopContext context;
   context.loop = &natural;
+  context.collapse = std::max({attributes.collapse, collapse, 1});
   context.exhausted = exhausted;
   context.many_exits = natural.exits.size() > 1;
   context.carried = stored_slots(natural);

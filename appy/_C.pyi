@@ -27,14 +27,14 @@ class Lowered:
 class PragmaSyntaxError(ValueError): ...
 class StopLowering(BaseException): ...
 
-def parse_pragma(text: str) -> dict[str, str]: ...
+def parse_pragma(text: str) -> dict[str, Any]: ...
 def make_region(
     key: str,
     index: int,
     code: CodeType | None,
     begin: int,
     end: int,
-    pragmas: Sequence[tuple[str, int, int, int, int, int]],
+    pragmas: Sequence[tuple[Any, ...]],
     options: dict[str, Any],
     name: str,
     file: str,

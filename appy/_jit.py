@@ -34,8 +34,9 @@ _COUNTERS = ("regions", "compiled", "runs", "declined", "cache_hits", "compile_s
 class Stats:
     """``f.stats()``: the counters of a function's regions."""
 
-    def __init__(self, regions: tuple[Any, ...] = ()) -> None:
+    def __init__(self, regions: tuple[Any, ...] = (), tuner: Any = None) -> None:
         self.regions = tuple(r for r in regions if isinstance(r, _C.Region))
+        self.tuner = tuner
 
     def __call__(self) -> dict[str, Any]:
         totals: dict[str, Any] = dict.fromkeys(_COUNTERS, 0)
@@ -43,6 +44,8 @@ class Stats:
         for region in self.regions:
             for name, value in _C.region_stats(region).items():
                 totals[name] += value
+        if self.tuner is not None:
+            totals["tuned"] = self.tuner.chosen()
         return totals
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -61,14 +64,19 @@ def jit(function: Any = None, /, **options: Any) -> Any:
     decorators have wrapped, are compiled where they are.
     """
     region_options = _check_options(options)
+    spec = None
+    if options.get("tune"):
+        from ._tune import spec_of
+
+        spec = spec_of(options["tune"])
     if function is None:
-        return lambda f: _decorate(f, region_options)
-    return _decorate(function, region_options)
+        return lambda f: _decorate(f, region_options, spec)
+    return _decorate(function, region_options, spec)
 
 
-def _decorate(function: Any, options: Options) -> Any:
+def _decorate(function: Any, options: Options, tune: Any = None) -> Any:
     if isinstance(function, staticmethod | classmethod):
-        return type(function)(_decorate(function.__func__, options))
+        return type(function)(_decorate(function.__func__, options, tune))
     if isinstance(function, property):
         fget, fset, fdel = (f and _decorate(f, options) for f in (function.fget, function.fset, function.fdel))
         return property(fget, fset, fdel, function.__doc__)
@@ -76,12 +84,19 @@ def _decorate(function: Any, options: Options) -> Any:
         code = _compile(function, options)
         made = _with_code(function, code)
         made.stats = Stats(tuple(regions_of(code)))  # type: ignore[attr-defined]
+        if tune is not None and regions_of(code):
+            from ._tune import tuned
+
+            return tuned(function, options, tune, made)
         return made
     inner = function
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
     if not isinstance(inner, types.FunctionType):
         raise TypeError(f"appy.jit takes a function, not {type(function).__name__}")
+    if tune is not None:
+        code = inner.__code__
+        warn("tune is ignored: another decorator has wrapped the function", code.co_filename, code.co_firstlineno)
     # Only the wrapper refers to it, so it is exchanged in place.
     inner.__code__ = _compile(inner, options)
     try:
@@ -158,6 +173,32 @@ def _region_options(options: dict[str, Any], backend: str, threads: int) -> Opti
         "dry_run": bool(options.get("dry_run", False)),
         "threads": threads,
         "dump": ",".join(s for s in stages if s),
+        "auto_simd": bool(options.get("auto_simd", options.get("auto_block", True))),
+        "dim_info": _dim_info(options.get("dim_info")),
     }
-    defaults = {"backend": "auto", "exact": False, "strict": False, "dry_run": False, "threads": 0, "dump": ""}
+    defaults = {
+        "backend": "auto",
+        "exact": False,
+        "strict": False,
+        "dry_run": False,
+        "threads": 0,
+        "dump": "",
+        "auto_simd": True,
+        "dim_info": (),
+    }
     return tuple(sorted((k, v) for k, v in out.items() if v != defaults[k]))
+
+
+def _dim_info(given: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """{"A": ("M", "N")} as a tuple; a single name stands for a vector's."""
+    if given is None:
+        return ()
+    if not isinstance(given, dict):
+        raise TypeError(f"dim_info must be a dict of names, {{'A': ('M', 'N')}}, not {given!r}")
+    out = []
+    for array, names in given.items():
+        row = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, tuple | list) else (None,)
+        if not isinstance(array, str) or not all(isinstance(n, str) and n.isidentifier() for n in row):
+            raise ValueError(f"dim_info[{array!r}] must be names of dimensions, not {names!r}")
+        out.append((array, row))
+    return tuple(out)

@@ -17,6 +17,9 @@ from ._warn import warn_fallback
 
 Options = tuple[tuple[str, Any], ...]  # of regions, sorted by name
 
+# Options that the compiler is not told of: the rest of the package has followed them by then.
+_OURS = ("dim_info", "globals", "tuned")
+
 OPTIMIZED = 1  # CO_OPTIMIZED: the code of a function
 
 
@@ -85,7 +88,9 @@ def rewrite(code: CodeType, options: Options = (), *, warn_only: bool = False) -
 
     pragmas = pragmas_of(code, warn_only=warn_only)
     nested = _rewrite_constants(code, options, warn_only)
-    result = _enter_regions(code, pragmas, nested, options) if pragmas else None
+    renamed = dict(dict(options).get("globals", ()))
+    named = remade(code, co_names=tuple(renamed.get(n, n) for n in code.co_names)) if renamed else code
+    result = _enter_regions(named, pragmas, nested, options) if pragmas else None
     if result is None:
         if nested is code.co_consts:
             return code
@@ -170,7 +175,8 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
         # Offsets in the rewritten code, which is what gets pickled.
         entry = found.entries[0]
         after = inserted.get(entry.end, [entry.end])[0]
-        recipe = _recipe(region.key, entry.begin.new_offset, after.new_offset, _rows(found.pragmas), own)
+        rows = _rows(found.pragmas, options)
+        recipe = _recipe(region.key, entry.begin.new_offset, after.new_offset, rows, _compiled_options(own))
         # A region with exits is traced in a code object that no pickle holds: it stays in the interpreter there.
         _C.set_recipe(region, "bool" if entry.exits else recipe)
     return rewritten
@@ -257,8 +263,19 @@ def _recipe(key: tuple[str, int], begin: int, end: int, rows: list[tuple[Any, ..
     )
 
 
-def _rows(pragmas: list[Any]) -> list[tuple[Any, ...]]:
-    return [(p.text, p.line, p.end_line, p.iter_line, p.iter_column, p.pragma_line) for p in pragmas]
+def _compiled_options(options: Options) -> Options:
+    return tuple((name, value) for name, value in options if name not in _OURS)
+
+
+def _rows(pragmas: list[Any], options: Options) -> list[tuple[Any, ...]]:
+    from ._mapping import rows_of
+
+    dim_info = dict(dict(options).get("dim_info", ()))
+    out = []
+    for p in pragmas:
+        row: tuple[Any, ...] = (p.text, p.line, p.end_line, p.iter_line, p.iter_column, p.pragma_line)
+        out.append(row + rows_of(p.statement, p.items, dim_info) if p.items else row)
+    return out
 
 
 def _make_region(key: str, index: int, code: CodeType, assembly: Any, found: Any, options: Options) -> Any:
@@ -274,8 +291,8 @@ def _make_region(key: str, index: int, code: CodeType, assembly: Any, found: Any
         code,
         begin,
         end,
-        _rows(found.pragmas),
-        dict(options),
+        _rows(found.pragmas, options),
+        dict(_compiled_options(options)),
         code.co_qualname,
         code.co_filename,
         found.pragma.line,

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from . import _C
 from ._chunks import imports_of, statement_around
 from ._errors import AppyWarning, PragmaError
+from ._mapping import StatementText, text_of
 
 # `# pragma: no cover` and its kin belong to other tools.
 _CANDIDATE = re.compile(r"^[ \t]*#[ \t]?pragma(?![:\w])", re.MULTILINE)
@@ -38,7 +39,8 @@ class PlacedPragma(NamedTuple):
 
     Lines count from 1 and columns, in UTF-8 bytes, from 0. ``kind`` is ``"loop"``, ``"atomic"`` or ``"tensor"``;
     ``iter_line`` and ``iter_column`` are the position of a ``for`` statement's iterable, which CPython gives to its
-    FOR_ITER instruction. ``body_end`` is the last line of a loop's body, before its ``else``.
+    FOR_ITER instruction. ``body_end`` is the last line of a loop's body, before its ``else``. ``items`` are the
+    dimensions that a tensor pragma names, ``statement`` what there is for them to name.
     """
 
     kind: str
@@ -49,6 +51,8 @@ class PlacedPragma(NamedTuple):
     iter_column: int
     pragma_line: int
     body_end: int
+    items: tuple[str, ...] = ()
+    statement: StatementText | None = None
 
 
 class _Comment:
@@ -384,11 +388,12 @@ class _Placer:
     def place(self, comment: _Comment, node: ast.stmt, key: tuple[str, int]) -> None:
         text = "\n".join(comment.texts)
         try:
-            kind = _C.parse_pragma(text)["kind"]
+            parsed = _C.parse_pragma(text)
         except _C.PragmaSyntaxError as error:
             column, expected = error.args
             self._fault(key, self._syntax_fault(comment, text, column, expected))
             return
+        kind, items = parsed["kind"], parsed["items"]
         misplaced = _misplaced(kind, node)
         if misplaced:
             self._fault(key, _Misplaced(comment.lines[0], misplaced))
@@ -397,6 +402,8 @@ class _Placer:
         end = node.end_lineno or node.lineno
         body_end = (node.body[-1].end_lineno or end) if isinstance(node, ast.For) else end
         placed = PlacedPragma(kind, text, node.lineno, end, it.lineno, it.col_offset, comment.lines[0], body_end)
+        if items:
+            placed = placed._replace(items=items, statement=text_of(node))
         self.source.pragmas.setdefault(key, []).append(placed)
 
     def _syntax_fault(self, comment: _Comment, text: str, column: int, expected: str) -> PragmaError:

@@ -279,7 +279,14 @@ class RegionCache::Impl {
   }
 
   trace::Region region(bool may_alias, bool any_int) const {
-    return {reinterpret_cast<PyCodeObject*>(code_.get()), begin_, end_, pragmas_, options_.exact, may_alias, any_int};
+    return {reinterpret_cast<PyCodeObject*>(code_.get()),
+            begin_,
+            end_,
+            pragmas_,
+            options_.exact,
+            may_alias,
+            any_int,
+            options_.auto_simd};
   }
 
   bool has_many_ranges(const Scope& scope, bool may_alias) const {

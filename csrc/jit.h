@@ -30,9 +30,10 @@ uint8_t parse_stages(const std::string& names, std::string* unknown = nullptr);
 struct RegionOptions {
   bool exact = false;
   bool strict = false;
-  bool group = false;    // several statements, which are regions of their own too: a refusal is nobody's business
-  bool dry_run = false;  // compile and dump, then let the interpreter run the statement
-  int threads = 0;       // 0: as many as this process may use
+  bool group = false;     // several statements, which are regions of their own too: a refusal is nobody's business
+  bool auto_simd = true;  // the innermost loop of an array statement has lanes without being told
+  bool dry_run = false;   // compile and dump, then let the interpreter run the statement
+  int threads = 0;        // 0: as many as this process may use
   Backend backend = Backend::automatic;
   uint8_t dump = 0;          // Stage bits printed to stderr as they are made, besides those of APPY_DUMP
   bool keep_stages = false;  // keep the texts of all stages for explain

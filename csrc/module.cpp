@@ -32,10 +32,29 @@ py::dict parse_pragma(const std::string& text) {
   appy::pragma::Pragma pragma = appy::pragma::parse(text);
   py::dict out;
   out["kind"] = pragma.loop ? "loop" : pragma.atomic ? "atomic" : "tensor";
+  py::list items;
+  for (const appy::pragma::TensorItem& item : pragma.items) items.append(item.dim);
+  out["items"] = py::tuple(items);
   return out;
 }
 
-/// (text, line, end_line, iter_line, iter_column, pragma_line) each.
+/// (line, end_line, column, end_column, array, axis, text, items).
+appy::pragma::NamedSlice named_slice(const py::handle& of) {
+  const auto row = py::cast<py::tuple>(of);
+  appy::pragma::NamedSlice out;
+  out.line = py::cast<int>(row[0]);
+  out.end_line = py::cast<int>(row[1]);
+  out.column = py::cast<int>(row[2]);
+  out.end_column = py::cast<int>(row[3]);
+  out.array = py::cast<std::string>(row[4]);
+  out.axis = py::cast<int>(row[5]);
+  out.text = py::cast<std::string>(row[6]);
+  out.items = py::cast<std::vector<int>>(row[7]);
+  return out;
+}
+
+/// (text, line, end_line, iter_line, iter_column, pragma_line) each, and (slices, extents, targets) where there are
+/// items: extents are (name, array, axis).
 std::vector<appy::pragma::Placed> placed_pragmas(const py::sequence& rows) {
   std::vector<appy::pragma::Placed> out;
   for (const py::handle& item : rows) {
@@ -47,6 +66,14 @@ std::vector<appy::pragma::Placed> placed_pragmas(const py::sequence& rows) {
     placed.iter_line = py::cast<int>(row[3]);
     placed.iter_column = py::cast<int>(row[4]);
     placed.pragma_line = py::cast<int>(row[5]);
+    if (row.size() > 6) {
+      for (const py::handle& slice : py::cast<py::tuple>(row[6])) placed.slices.push_back(named_slice(slice));
+      for (const py::handle& extent : py::cast<py::tuple>(row[7])) {
+        const auto [name, array, axis] = py::cast<std::tuple<std::string, std::string, int>>(extent);
+        placed.extents.push_back({name, array, axis});
+      }
+      placed.targets = py::cast<std::vector<std::string>>(row[8]);
+    }
     out.push_back(std::move(placed));
   }
   return out;
@@ -88,6 +115,8 @@ appy::RegionOptions options_of(const py::dict& options) {
       out.backend = backend_of(py::cast<std::string>(value));
     else if (name == "dump")
       out.dump = stages_of(py::cast<std::string>(value));
+    else if (name == "auto_simd")
+      out.auto_simd = py::cast<bool>(value);
     else if (name == "keep_stages")
       out.keep_stages = py::cast<bool>(value);
     else

@@ -234,7 +234,7 @@ void Function::emit_for(const ir::Op& op) {
   const Bounds b = bounds(op);
   std::vector<x86::Reg> carried = copy_inits(op, 3);
   const ir::Loop& loop = *op.loop;
-  if (loop.parallel && !in_outlined() && !vector_ && can_outline(op)) {
+  if (loop.parallel && loop.threads != 1 && !in_outlined() && !vector_ && can_outline(op)) {
     parallel_loop(op, b, carried);
   } else if (loop.simd && !vector_ && VectorLoop::supports(*this, op)) {
     simd_loop(op, b, carried);

@@ -102,7 +102,7 @@ class Fuser {
   /// Its iterations are one worker's in any case.
   static bool inside_parallel(const Op& loop) {
     for (const Op* at = loop.parent->owner; at; at = at->parent->owner) {
-      if (at->loop && at->loop->parallel) return true;
+      if (at->loop && at->loop->parallel && at->loop->threads != 1) return true;
     }
     return false;
   }
@@ -131,8 +131,20 @@ class Fuser {
     return independent(a, b);
   }
 
-  static bool equal(Ranges& ranges, const Value& a, const Value& b, const Op& where) {
+  /// Computed alike from the same values, as the bounds of tiles are.
+  static bool same_number(const Value& a, const Value& b) {
     if (&a == &b) return true;
+    if (!a.op || !b.op || a.op->code != b.op->code || !ir::is_pure(a.op->code) || !(a.type == b.type)) return false;
+    if (a.op->imm != b.op->imm || a.op->dim != b.op->dim || a.op->operands.size() != b.op->operands.size())
+      return false;
+    for (size_t k = 0; k < a.op->operands.size(); ++k) {
+      if (!same_number(*a.op->operands[k], *b.op->operands[k])) return false;
+    }
+    return true;
+  }
+
+  static bool equal(Ranges& ranges, const Value& a, const Value& b, const Op& where) {
+    if (same_number(a, b)) return true;
     Affine below = ranges.affine(a, where);
     below.add(ranges.affine(b, where), -1);
     if (below.is_constant()) return below.constant == 0;

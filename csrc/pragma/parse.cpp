@@ -232,6 +232,8 @@ class Parser {
     at_ += 2;
     do property(it);
     while (next_property());
+    it.text = std::string(text_.substr(start, at_ - start));
+    while (!it.text.empty() && (it.text.back() == ' ' || it.text.back() == ',')) it.text.pop_back();
     return it;
   }
 
@@ -240,10 +242,22 @@ class Parser {
     size_t saved = at_;
     if (!accept(',')) return false;
     skip_space();
-    if (!starts_item()) return true;
+    if (starts_property() || !starts_item()) return true;
     size_t comma = text_.find(',', saved);
     at_ = comma + 1;
     return false;
+  }
+
+  /// A property's name that is not the first word of a slice, as in `le:n`.
+  bool starts_property() const {
+    constexpr std::array<std::string_view, 8> names = {"parallel", "simd",      "le",     "single_block",
+                                                       "block",    "reduction", "reduce", "in_reg"};
+    size_t end = at_;
+    while (end < text_.size() && word_char(text_[end])) ++end;
+    if (std::find(names.begin(), names.end(), text_.substr(at_, end - at_)) == names.end()) return false;
+    if (end == text_.size() || text_[end] != '(')
+      return end == text_.size() || text_[end] == ',' || text_[end] == ' ' || text_[end] == '\n';
+    return true;
   }
 
   void property(TensorItem& it) {
@@ -265,11 +279,14 @@ class Parser {
         arg = integer();
         expect(')');
       }
-      if (w == "block" && arg->value == 0 && arg->text.empty()) it.parallel = true;  // the older dialect's `block`
+      if (w == "block" && arg->value == 0 && arg->text.empty()) it.simd = true;  // the older dialect's `block`
     } else if (w == "reduction" || w == "reduce") {
       expect('(');
-      it.reduction = reduction_op();
-      if (accept(':')) it.reduction_target = word("the reduction's target");
+      do {
+        ItemReduction& r = it.reductions.emplace_back();
+        r.op = reduction_op();
+        if (accept(':')) r.target = word("the reduction's target");
+      } while (accept(','));
       expect(')');
     } else {
       fail_at(start,

@@ -34,12 +34,18 @@ struct LoopPragma {
   enum class Schedule : uint8_t { automatic, statically, dynamic } schedule = Schedule::automatic;
 };
 
+/// `reduction(op[:target])` of a tensor pragma's item.
+struct ItemReduction {
+  std::string op, target;
+};
+
 /// One item of a tensor pragma: `[name=]slice=>property,...`.
 struct TensorItem {
-  std::string dim;  // slice text without spaces, a position, or a dim_info name
+  std::string dim;   // slice text without spaces, a position, or a dim_info name
+  std::string text;  // of the whole item, for messages
   bool parallel = false, simd = false, single_block = false, in_reg = false;
   std::optional<IntArg> le, block;
-  std::string reduction, reduction_target;
+  std::vector<ItemReduction> reductions;
 };
 
 struct Pragma {
@@ -57,6 +63,22 @@ struct SyntaxError : std::runtime_error {
 /// Parses what follows the word `pragma`; several comment lines in a row arrive joined by '\n'.
 Pragma parse(std::string_view text);
 
+/// A dimension in the text of a statement that a tensor pragma stands before.
+struct NamedSlice {
+  /// Where the instruction that makes the slice stands; line 0: dimension `axis` of the whole array `array`.
+  int line = 0, end_line = 0, column = -1, end_column = -1;
+  std::string array;  // a variable, where the slice is of one
+  int axis = -1;
+  std::string text;
+  std::vector<int> items;  // that name it: their numbers in the pragma
+};
+
+/// A name of dim_info: what the extent of that dimension is called.
+struct ExtentName {
+  std::string name, array;
+  int axis = 0;
+};
+
 /// A pragma and the statement it speaks of. Lines count from 1, columns from 0; columns are -1 where they are not
 /// known.
 struct Placed {
@@ -64,6 +86,9 @@ struct Placed {
   int line = 0, end_line = 0;           // of the statement
   int iter_line = 0, iter_column = -1;  // of a for loop's iterable: what FOR_ITER's position names
   int pragma_line = 0;                  // of the comment
+  std::vector<NamedSlice> slices;       // the target's first, the others as they follow in the text
+  std::vector<ExtentName> extents;
+  std::vector<std::string> targets;  // variables that the statement assigns, or elements of them
 };
 
 }  // namespace appy::pragma

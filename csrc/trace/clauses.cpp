@@ -144,15 +144,21 @@ const pragma::LoopPragma* Recorder::pragma_of(const bytecode::Instruction& for_i
   return nullptr;
 }
 
-/// The value of an argument: an expression is evaluated with what the frame's names hold at entry. A hint that has no
-/// value is no hint.
-int64_t Recorder::clause_value(const pragma::IntArg& argument, const char* clause) {
-  if (argument.text.empty()) return argument.value;
-  const Ref locals = Ref::steal(PyDict_New());
+/// What the frame's names hold at entry.
+Ref Recorder::entry_names() const {
+  Ref locals = Ref::steal(PyDict_New());
   for (int i = 0; locals && i < scope_.code->co_nlocalsplus; ++i) {
     PyObject* value = entry_object(i);
     if (value) PyDict_SetItem(locals.get(), PyTuple_GET_ITEM(scope_.code->co_localsplusnames, i), value);
   }
+  return locals;
+}
+
+/// The value of an argument: an expression is evaluated with what the frame's names hold at entry. A hint that has no
+/// value is no hint.
+int64_t Recorder::clause_value(const pragma::IntArg& argument, const char* clause) {
+  if (argument.text.empty()) return argument.value;
+  const Ref locals = entry_names();
   const Ref result =
       Ref::steal(locals ? PyRun_String(argument.text.c_str(), Py_eval_input, scope_.globals, locals.get()) : nullptr);
   const Ref index = Ref::steal(result ? PyNumber_Index(result.get()) : nullptr);

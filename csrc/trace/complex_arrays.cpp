@@ -7,6 +7,7 @@
 #include "trace/complex.h"
 #include "trace/conversion.h"
 #include "trace/functions.h"
+#include "trace/tensor_mapping.h"
 
 namespace appy::trace {
 namespace {
@@ -55,7 +56,15 @@ void assign_pair(Context& c, const TensorRef& re, const TensorRef& im, const Tra
   }
   const bool inside = std::any_of(std::begin(sources), std::end(sources),
                                   [](const Source& s) { return s.tensor && s.tensor->lanes_inside; });
-  for_each(c, re->shape, loop_order(touched, re->shape.size()), !inside, [&](Index index) {
+  std::vector<Names> names = names_of(*re);
+  std::vector<InnerRef> inner;
+  for (const Source& s : sources) {
+    if (!s.tensor) continue;
+    add_names(names, *s.tensor);
+    add_inner(inner, s.tensor->inner);
+  }
+  const Mapping mapping = plan(c, {re->shape, names, inner, touched, !inside});
+  for_each(c, re->shape, mapping, nullptr, [&](Index index, Value*) {
     Value *first = sources[0].at(c, index, re->dtype), *second = sources[1].at(c, index, im->dtype);
     c.builder().store(first, re->base.value, positions(c, *re, index));
     c.builder().store(second, im->base.value, positions(c, *im, index));
@@ -153,13 +162,14 @@ Traced all_products(Context& c, const Traced& z, size_t arguments) {
   const TensorRef re = as_tensor(c, re_part), im = as_tensor(c, im_part);
   Emit e(c);
   Value* const init[] = {e.number(re->dtype, 1), e.number(re->dtype, 0)};
-  const std::vector<Value*> results = accumulate(c, re->shape, init, false, [&](Index i, std::span<Value* const> p) {
-    Emit g(c);
-    Value *x = re->at(c, i).value, *y = im->at(c, i).value;
-    const auto mul = [&](Value* a, Value* b) { return g.op(Opcode::mul_, {a, b}); };
-    return std::vector<Value*>{g.op(Opcode::sub_, {mul(p[0], x), mul(p[1], y)}),
-                               g.op(Opcode::add_, {mul(p[0], y), mul(p[1], x)})};
-  });
+  const std::vector<Value*> results =
+      accumulate(c, all_dimensions(*re, "prod"), init, Order::kept, [&](Index i, std::span<Value* const> p) {
+        Emit g(c);
+        Value *x = re->at(c, i).value, *y = im->at(c, i).value;
+        const auto mul = [&](Value* a, Value* b) { return g.op(Opcode::mul_, {a, b}); };
+        return std::vector<Value*>{g.op(Opcode::sub_, {mul(p[0], x), mul(p[1], y)}),
+                                   g.op(Opcode::add_, {mul(p[0], y), mul(p[1], x)})};
+      });
   return complex_of(np_scalar(results[0]), np_scalar(results[1]));
 }
 

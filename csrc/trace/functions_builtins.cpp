@@ -38,7 +38,9 @@ Traced extremum_of_elements(Context& c, const Function& f, const Traced& x) {
   const TensorRef t = elements(c, f, x);
   Value* const first[] = {c.builder().i64(0)};
   Value* const init[] = {t->at(c, first).value};
-  return np_scalar(accumulate(c, t->shape, init, true, [&](Index index, std::span<Value* const> carried) {
+  const char* op = f.code == Opcode::pymax_ ? "max" : "min";
+  const std::vector<InnerRef> dims = all_dimensions(*t, op);
+  return np_scalar(accumulate(c, dims, init, Order::any, [&](Index index, std::span<Value* const> carried) {
     return std::vector<Value*>{Emit(c).op(f.code, {carried[0], t->at(c, index).value})};
   })[0]);
 }

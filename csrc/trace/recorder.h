@@ -20,6 +20,7 @@
 #include "bytecode/cfg.h"
 #include "support/abort.h"
 #include "trace/state.h"
+#include "trace/tensor_mapping.h"
 #include "trace/trace.h"
 
 namespace appy::trace {
@@ -67,6 +68,9 @@ class Recorder : public Context {
   std::optional<int64_t> sample(const ir::Value*) const override;
   void poll() override;
   bool annotated() const override;
+  Statement* statement() override;
+  bool auto_simd() const override { return region_.auto_simd; }
+  std::string variable_of(const Traced& array) const override;
 
  private:
   using Stops = std::vector<bool>;
@@ -127,6 +131,15 @@ class Recorder : public Context {
   int64_t clause_value(const pragma::IntArg&, const char* clause);
   void review_clauses(const pragma::LoopPragma&, const LoopContext&, ir::Op& loop);
   void remark(ir::Severity, std::string text);
+  Ref entry_names() const;
+
+  // items.cpp: what pragmas of array statements say.
+  void follow_statement(const bytecode::Instruction&);
+  const pragma::NamedSlice* named_slice(const bytecode::Instruction&) const;
+  Statement& statement_of(const pragma::Placed&);
+  std::optional<int64_t> entry_number(const std::string& expression, const pragma::Placed&);
+  void review_items();
+  ir::LocId loc_of(const pragma::Placed&);
 
   // recorder_instructions.cpp: one instruction.
   enum class Flow : uint8_t { next, dead };
@@ -134,7 +147,7 @@ class Recorder : public Context {
   /// Notes an array that the interpreter would have made by the instruction.
   void count_array(const bytecode::Instruction&);
   Flow subscript_op(const bytecode::Instruction&);
-  Traced pop_slice(int count);
+  Traced pop_slice(int count, const bytecode::Instruction&);
   void load_element(const bytecode::Instruction&, bool duplicated, Traced container, Traced index);
   void store_element(const bytecode::Instruction&, Traced container, Traced index);
   void materialise_pending();
@@ -206,6 +219,8 @@ class Recorder : public Context {
   bool finishing_ = false;             // only the states of checks are still to be written
   int depth_ = 0;                      // of inlined calls
   int line_ = 0;
+  const pragma::Placed* placed_ = nullptr;  // the tensor pragma of the statement that is traced
+  std::map<const pragma::Placed*, std::unique_ptr<Statement>> statements_;
   std::vector<std::pair<int, int>> returns_;  // return node and its exit number
 };
 

@@ -362,6 +362,7 @@ void Recorder::finish(Outcome o) {
     types.push_back(ir::scalar(ir::DType::i64_));
   }
 
+  review_items();
   finishing_ = true;
   std::vector<ir::Value*> results;
   const auto append = [&](const Place& place, const Slot& slot, std::vector<ir::Value*>& words) {

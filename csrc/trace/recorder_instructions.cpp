@@ -181,9 +181,10 @@ bool Recorder::in_atomic_statement(const Instruction& i) const {
 }
 
 /// start, stop[, step] from the stack.
-Traced Recorder::pop_slice(int count) {
+Traced Recorder::pop_slice(int count, const Instruction& i) {
   Traced t;
   t.kind = Kind::slice;
+  t.named = named_slice(i);
   t.items.assign(3, object(Py_None));
   for (size_t k = static_cast<size_t>(count); k-- > 0;) t.items[k] = pop();
   return t;
@@ -235,13 +236,13 @@ Recorder::Flow Recorder::subscript_op(const Instruction& i) {
       const size_t top = slots_.size();
       bool duplicated = top >= frame_->stack + 6;
       for (size_t k = 1; duplicated && k <= 3; ++k) duplicated = same(slots_[top - k], slots_[top - k - 3]);
-      Traced index = pop_slice(2);
+      Traced index = pop_slice(2, i);
       Traced container = pop();
       load_element(i, duplicated, std::move(container), std::move(index));
       return Flow::next;
     }
     case Op::store_slice_: {
-      Traced index = pop_slice(2);
+      Traced index = pop_slice(2, i);
       Traced container = pop();
       store_element(i, std::move(container), std::move(index));
       return Flow::next;
@@ -341,6 +342,7 @@ ir::Value* Recorder::condition(const Instruction& i, bool& pops_on_jump, bool& p
 Recorder::Flow Recorder::step(const Instruction& i) {
   PyObject* consts = frame_->code->co_consts;
   PyObject* names = frame_->code->co_names;
+  follow_statement(i);
   const auto name = [&] { return PyTuple_GET_ITEM(names, i.arg); };
   const size_t local = frame_->locals + static_cast<size_t>(i.arg);
   switch (i.op) {
@@ -425,7 +427,7 @@ Recorder::Flow Recorder::step(const Instruction& i) {
     case Op::store_slice_:
       return subscript_op(i);
     case Op::build_slice_:
-      push(pop_slice(i.arg));
+      push(pop_slice(i.arg, i));
       return Flow::next;
     case Op::unary_negative_:
       push(unary(*this, UnaryOp::negative, pop()));

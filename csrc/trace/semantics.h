@@ -36,6 +36,8 @@ enum class BinaryOp : uint8_t {
 enum class CompareOp : uint8_t { lt, le, eq, ne, gt, ge };
 enum class UnaryOp : uint8_t { negative, positive, invert, not_ };
 
+struct Statement;
+
 /// What the semantics need of the recorder.
 class Context {
  public:
@@ -57,6 +59,12 @@ class Context {
   virtual void poll() = 0;
   /// Does a pragma speak of the current statement?
   virtual bool annotated() const = 0;
+  /// The statement that is traced, where its pragma has items (tensor_mapping.h); null: it has none.
+  virtual Statement* statement() { return nullptr; }
+  /// Do array statements have lanes without being told?
+  virtual bool auto_simd() const { return true; }
+  /// The variable that holds the array, or an empty string.
+  virtual std::string variable_of(const Traced&) const { return {}; }
 };
 
 Traced constant(Context&, PyObject*);  // int, float, bool, NumPy scalar, tuple of those, or any object (Kind::object)

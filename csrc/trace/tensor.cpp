@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "trace/conversion.h"
+#include "trace/tensor_mapping.h"
 
 namespace appy::trace {
 namespace {
@@ -32,6 +33,7 @@ class Probe final : public Context {
   std::optional<int64_t> sample(const Value*) const override { return {}; }
   void poll() override {}
   bool annotated() const override { return real_.annotated(); }
+  bool auto_simd() const override { return real_.auto_simd(); }
 
   Traced lane(DType t) { return np_scalar(ir::add_arg(*graph_.body, ir::scalar(t))); }
   bool checks() const { return checks_; }
@@ -154,6 +156,39 @@ TensorRef make_view(Tensor t) {
 
 bool is_tensor(const Traced& t) { return t.kind == Kind::tensor || (t.kind == Kind::array && t.value->type.rank > 0); }
 
+std::vector<Names> names_of(const Tensor& t) {
+  return t.names.size() == t.shape.size() ? t.names : std::vector<Names>(t.shape.size());
+}
+
+std::vector<InnerRef> all_dimensions(const Tensor& t, const char* op) {
+  std::vector<InnerRef> out;
+  const std::vector<Names> names = names_of(t);
+  for (size_t d = 0; d < t.shape.size(); d++) {
+    out.push_back(std::make_shared<const Dimension>(Dimension{t.shape[d], names[d], op}));
+  }
+  return out;
+}
+
+void add_names(Names& to, const Names& from) {
+  for (const pragma::NamedSlice* s : from) {
+    if (std::find(to.begin(), to.end(), s) == to.end()) to.push_back(s);
+  }
+}
+
+void add_names(std::vector<Names>& to, const Tensor& from) {
+  if (from.names.size() != from.shape.size() || from.names.size() > to.size()) return;
+  const size_t skip = to.size() - from.names.size();
+  for (size_t d = 0; d < from.names.size(); d++) {
+    if (!is_one(from.shape[d])) add_names(to[skip + d], from.names[d]);
+  }
+}
+
+void add_inner(std::vector<InnerRef>& to, std::span<const InnerRef> from) {
+  for (const InnerRef& d : from) {
+    if (std::find(to.begin(), to.end(), d) == to.end()) to.push_back(d);
+  }
+}
+
 bool is_lazy(const Traced& t) { return t.kind == Kind::tensor && !t.tensor->is_view(); }
 
 TensorRef as_tensor(Context& c, const Traced& t) {
@@ -164,6 +199,15 @@ TensorRef as_tensor(Context& c, const Traced& t) {
   for (int d = 0; d < t.value->type.rank; d++) {
     view.shape.push_back(c.extent(t, d));
     view.axes.push_back({d, c.builder().i64(0), 1});
+  }
+  // What dim_info says of the variable.
+  if (const Statement* st = c.statement(); st && !st->placed->extents.empty()) {
+    const std::string name = c.variable_of(t);
+    view.names.resize(view.shape.size());
+    for (const pragma::NamedSlice& s : st->placed->slices) {
+      const auto axis = static_cast<size_t>(s.axis);
+      if (s.line == 0 && s.axis >= 0 && axis < view.names.size() && s.array == name) view.names[axis].push_back(&s);
+    }
   }
   return make_view(std::move(view));
 }
@@ -270,6 +314,7 @@ Traced map(Context& c, std::span<const Traced> operands, ElementFunction f) {
   out.dtype = probed.dtype;
   out.checks = probed.checks;
   out.shape = broadcast_shapes(c, tensors);
+  out.names.resize(out.shape.size());
   for (TensorRef& t : tensors) {
     const size_t skip = out.shape.size() - t->shape.size();
     bool repeated = false;
@@ -281,6 +326,8 @@ Traced map(Context& c, std::span<const Traced> operands, ElementFunction f) {
     out.heavy |= t->heavy;
     out.lanes_inside |= t->lanes_inside;
     out.checks |= t->checks;
+    add_names(out.names, *t);
+    add_inner(out.inner, t->inner);
     for (Read read : reads_of(t)) {
       for (int& d : read.dims) d = d < 0 || is_one(t->shape[static_cast<size_t>(d)]) ? -1 : d + static_cast<int>(skip);
       out.reads.push_back(std::move(read));
@@ -305,6 +352,9 @@ TensorRef rearranged(Context& c, const TensorRef& t, std::span<const int> order)
   out.heavy = t->heavy;
   out.lanes_inside = t->lanes_inside;
   out.checks = t->checks;
+  out.inner = t->inner;
+  const std::vector<Names> names = names_of(*t);
+  for (int d : order) out.names.push_back(d < 0 ? Names() : names[static_cast<size_t>(d)]);
   std::vector<int> place(t->shape.size(), -1);  // of t's dimensions in the result
   for (size_t d = 0; d < order.size(); d++) {
     out.shape.push_back(order[d] < 0 ? one(c) : t->shape[static_cast<size_t>(order[d])]);
@@ -363,7 +413,10 @@ TensorRef broadcast_to(Context& c, const TensorRef& t, std::span<Value* const> s
   out.heavy = source->heavy;
   out.lanes_inside = source->lanes_inside;
   out.checks = source->checks;
+  out.inner = source->inner;
   out.shape.assign(shape.begin(), shape.end());
+  out.names.resize(shape.size());
+  add_names(out.names, *source);
   for (Read read : reads_of(source)) {
     for (int& d : read.dims) {
       d = d < 0 || is_one(source->shape[static_cast<size_t>(d)]) ? -1 : d + static_cast<int>(skip);

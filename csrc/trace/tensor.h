@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include "pragma/pragma.h"
 #include "trace/emit.h"
 
 namespace appy::trace {
@@ -43,6 +44,17 @@ struct Read {
   }
 };
 
+/// Where a statement's text speaks of a dimension.
+using Names = std::vector<const pragma::NamedSlice*>;
+
+/// A dimension that disappears inside an element.
+struct Dimension {
+  ir::Value* extent = nullptr;
+  Names names;
+  std::string op;  // by what: sum, prod, max, ...
+};
+using InnerRef = std::shared_ptr<const Dimension>;
+
 struct Tensor {
   DType dtype = DType::f64_;
   std::vector<ir::Value*> shape;  // i64; a known 1 broadcasts
@@ -56,6 +68,8 @@ struct Tensor {
   int64_t ramp_step = 1;
   bool checks = false;                   // an element may leave the region, depending on what is read
   std::shared_ptr<const Filter> filter;  // the same elements without their positions, where they are a selection
+  std::vector<Names> names;              // one a dimension
+  std::vector<InnerRef> inner;           // dimensions that an element runs over
 
   bool is_view() const { return base.kind == Kind::array; }
   int rank() const { return static_cast<int>(shape.size()); }
@@ -73,6 +87,14 @@ TensorRef as_tensor(Context&, const Traced&);
 bool is_tensor(const Traced&);
 /// An expression, not a view: it has no memory yet.
 bool is_lazy(const Traced&);
+/// What the dimensions are called, one set each.
+std::vector<Names> names_of(const Tensor&);
+void add_names(Names& to, const Names& from);
+/// Its dimensions as what disappears when all elements are reduced.
+std::vector<InnerRef> all_dimensions(const Tensor&, const char* op);
+/// The dimensions `from` of one operand, aligned at the right with those of a broadcast result.
+void add_names(std::vector<Names>& to, const Tensor& from);
+void add_inner(std::vector<InnerRef>& to, std::span<const InnerRef> from);
 inline bool is_one(const ir::Value* extent) { return known_integer(extent) == 1; }
 /// start + step * index.
 ir::Value* position(Emit&, ir::Value* start, int64_t step, ir::Value* index);
@@ -128,21 +150,31 @@ bool same_number(const ir::Value* a, const ir::Value* b);
 /// One loop that counts up by 1; `body` is in it, takes the carried values and gives back the next ones.
 using LoopBody = std::function<std::vector<ir::Value*>(ir::Value* i, std::span<ir::Value* const> carried)>;
 std::vector<ir::Value*> emit_loop(Context&, ir::Value* lower, ir::Value* upper, std::span<ir::Value* const> inits,
-                                  ir::Loop attributes, const LoopBody&);
+                                  ir::Loop attributes, const LoopBody&, int64_t step = 1);
 /// The order of loops over `rank` dimensions, outermost first, that makes most of the accesses run along their memory.
 std::vector<int> loop_order(std::span<const Read> touched, size_t rank);
-/// Loops over the shape, the body in the innermost; `order` is that of the loops. `lanes`: the innermost has them.
-void for_each(Context&, std::span<ir::Value* const> shape, std::span<const int> order, bool lanes,
-              const std::function<void(Index)>& body);
-/// The same with carried values, which the body takes and gives back.
+/// How much of what is accessed runs along its memory in each dimension.
+std::vector<int> votes_of(std::span<const Read> touched, size_t rank);
+struct Mapping;
+/// Loops over the shape as the mapping has them: `value` in the innermost, what it gives to `store`.
+using ElementValue = std::function<ir::Value*(Index)>;
+using ElementStore = std::function<void(Index, ir::Value*)>;
+void for_each(Context&, std::span<ir::Value* const> shape, const Mapping&, const ElementValue& value,
+              const ElementStore& store);
+/// Loops with carried values over the dimensions, which the body takes and gives back.
+enum class Order : uint8_t {
+  kept,     // one after the other
+  divided,  // divided between threads or lanes, each part in order
+  any,      // the loops may change places, too
+};
 std::vector<ir::Value*> accumulate(
-    Context&, std::span<ir::Value* const> shape, std::span<ir::Value* const> inits, bool reorders,
+    Context&, std::span<const InnerRef> dims, std::span<ir::Value* const> inits, Order,
     const std::function<std::vector<ir::Value*>(Index, std::span<ir::Value* const>)>& body);
 /// A fresh array with the elements of t.
 TensorRef materialised(Context&, const TensorRef&);
 Traced materialised(Context&, const Traced&);
 /// A fresh array, contents unspecified.
-TensorRef allocate(Context&, DType, std::span<ir::Value* const> shape);
+TensorRef allocate(Context&, DType, std::span<ir::Value* const> shape, std::vector<Names> names = {});
 /// The value of a statement that stores to the target, as if it were evaluated before the first store: a copy of the
 /// elements where a store may change what is still to be read, or an element may leave the region. `elementwise`: the
 /// element of an index is stored at that index of the target; else it may go anywhere.

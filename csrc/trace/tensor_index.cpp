@@ -6,7 +6,7 @@
 #include "trace/arithmetic.h"
 #include "trace/conversion.h"
 #include "trace/functions.h"
-#include "trace/tensor.h"
+#include "trace/tensor_mapping.h"
 
 namespace appy::trace {
 namespace {
@@ -33,6 +33,7 @@ struct Selected {
 struct Selection {
   std::vector<Selected> dims;  // of what is subscripted
   std::vector<Value*> shape;   // of the result
+  std::vector<Names> names;    // of its dimensions
   int gather_first = -1;       // result dimensions of the index arrays: first and number
   int gather_rank = 0;
   bool gathers = false;
@@ -182,8 +183,10 @@ Selection select(Context& c, const Tensor& t, const Traced& index) {
 
   const size_t rank = t.shape.size();
   size_t dim = 0;
+  const std::vector<Names> own = names_of(t);
   const auto whole = [&] {
     out.dims.push_back({static_cast<int>(out.shape.size()), e.i64(0), 1, nullptr});
+    out.names.push_back(own[dim]);
     out.shape.push_back(t.shape[dim++]);
   };
   for (const Item& item : items) {
@@ -191,8 +194,10 @@ Selection select(Context& c, const Tensor& t, const Traced& index) {
       for (size_t k = 0; k < item.whole; k++) whole();
     } else if (is_none(item.what)) {
       out.shape.push_back(e.i64(1));
+      out.names.emplace_back();
     } else if (is_slice(item.what)) {
       Value* count = nullptr;
+      out.names.push_back(item.what.named ? Names{item.what.named} : own[dim]);
       Selected s = slice(c, item.what, t.shape[dim++], &count);
       s.dim = static_cast<int>(out.shape.size());
       out.shape.push_back(count);
@@ -201,6 +206,9 @@ Selection select(Context& c, const Tensor& t, const Traced& index) {
       if (out.gather_first < 0) {
         out.gather_first = static_cast<int>(out.shape.size());
         out.shape.insert(out.shape.end(), gathered_shape.begin(), gathered_shape.end());
+        std::vector<Names> gathered(gathered_shape.size());
+        for (const TensorRef& a : arrays) add_names(gathered, *a);
+        out.names.insert(out.names.end(), gathered.begin(), gathered.end());
       }
       Selected s;
       s.start = e.i64(0);
@@ -264,6 +272,7 @@ TensorRef view_of(Context& c, const Tensor& t, const Selection& s) {
   Tensor out;
   out.base = t.base;
   out.shape = s.shape;
+  out.names = s.names;
   for (const Axis& axis : t.axes) {
     if (axis.dim < 0) {
       out.axes.push_back(axis);
@@ -288,6 +297,8 @@ TensorRef expression_of(Context&, const TensorRef& t, const Selection& s) {
   out.checks = t->checks;
   for (const Selected& d : s.dims) out.checks |= d.gathered && (!d.in_range || d.gathered->checks);
   out.shape = s.shape;
+  out.names = s.names;
+  out.inner = t->inner;
   for (Read read : reads_of(t)) {
     read.make_irregular();
     out.reads.push_back(std::move(read));
@@ -328,7 +339,11 @@ void scatter(Context& c, const TensorRef& t, const Selection& s, const Traced& v
   } else {
     element = stored(c, value, t->dtype);
   }
-  accumulate(c, s.shape, {}, false, [&](Index index, std::span<Value* const>) {
+  std::vector<InnerRef> dims;
+  for (size_t d = 0; d < s.shape.size(); d++) {
+    dims.push_back(std::make_shared<const Dimension>(Dimension{s.shape[d], s.names[d], ""}));
+  }
+  accumulate(c, dims, {}, Order::kept, [&](Index index, std::span<Value* const>) {
     Value* v = source ? cast_element(c, source->at(c, index), t->dtype) : element;
     c.builder().store(v, t->base.value, positions(c, *t, source_index(c, *t, fixed, index, true)));
     return std::vector<Value*>{};
@@ -436,10 +451,14 @@ void tensor_atomic(Context& c, BinaryOp op, const Traced& container, const Trace
   if (is_tensor(value)) {
     source = before_stores(c, *target, broadcast_to(c, as_tensor(c, value), target->shape), true);
   }
-  for_each(c, target->shape, loop_order(reads_of(target), target->shape.size()), true, [&](Index i) {
+  std::vector<Names> names = names_of(*target);
+  if (source) add_names(names, *source);
+  const Mapping mapping = plan(c, {target->shape, names, {}, reads_of(target)});
+  const auto operand = [&](Index i) { return source ? source->at(c, i).value : nullptr; };
+  for_each(c, target->shape, mapping, operand, [&](Index i, Value* v) {
     std::vector<Traced> at;
     for (Value* subscript : positions(c, *target, i)) at.push_back(scalar(ScalarKind::py_int, subscript));
-    atomic_update(c, op, target->base, tuple_of(std::move(at)), source ? source->at(c, i) : value);
+    atomic_update(c, op, target->base, tuple_of(std::move(at)), v ? np_scalar(v) : value);
   });
 }
 

@@ -5,7 +5,7 @@
 #include "ir/builder.h"
 #include "trace/arithmetic.h"
 #include "trace/conversion.h"
-#include "trace/tensor.h"
+#include "trace/tensor_mapping.h"
 
 namespace appy::trace {
 namespace {
@@ -24,6 +24,17 @@ int unit_dimension(const ir::Type& base) {
     default:
       return -1;
   }
+}
+
+/// The dimension whose neighbours the access finds next to each other in memory, or -1.
+int runs(const Read& read) {
+  const int unit = unit_dimension(read.view->base.value->type);
+  if (!read.regular || unit < 0) return -1;
+  // The parts of complex numbers stand side by side.
+  const std::vector<Axis>& axes = read.view->axes;
+  const bool parts = unit > 0 && unit + 1 == static_cast<int>(axes.size()) && axes.back().dim < 0;
+  const Axis& axis = axes[static_cast<size_t>(parts ? unit - 1 : unit)];
+  return axis.dim < 0 || std::abs(axis.step) != 1 ? -1 : read.dims[static_cast<size_t>(axis.dim)];
 }
 
 /// Are the two one array, or may they overlap?
@@ -62,11 +73,11 @@ bool casts_same_kind(DType from, DType to) {
 }  // namespace
 
 std::vector<Value*> emit_loop(Context& c, Value* lower, Value* upper, std::span<Value* const> inits,
-                              ir::Loop attributes, const LoopBody& body) {
+                              ir::Loop attributes, const LoopBody& body, int64_t step) {
   ir::Builder& b = c.builder();
   attributes.annotated = attributes.annotated || c.annotated();
   ir::Block* outer = b.block();
-  const ir::Op* op = b.for_loop(lower, upper, b.i64(1), inits, attributes);
+  const ir::Op* op = b.for_loop(lower, upper, b.i64(step), inits, attributes);
   ir::Block* block = op->blocks[0];
   b.set_block(block);
   c.poll();
@@ -75,21 +86,20 @@ std::vector<Value*> emit_loop(Context& c, Value* lower, Value* upper, std::span<
   return {op->results.begin(), op->results.end()};
 }
 
-std::vector<int> loop_order(std::span<const Read> touched, size_t rank) {
-  std::vector<int> order(rank), votes(rank, 0);
-  std::iota(order.begin(), order.end(), 0);
+std::vector<int> votes_of(std::span<const Read> touched, size_t rank) {
+  std::vector<int> votes(rank, 0);
   for (const Read& read : touched) {
-    const int unit = unit_dimension(read.view->base.value->type);
-    if (!read.regular || unit < 0) continue;
-    // The parts of complex numbers stand side by side.
-    const std::vector<Axis>& axes = read.view->axes;
-    const bool parts = unit > 0 && unit + 1 == static_cast<int>(axes.size()) && axes.back().dim < 0;
-    const Axis& axis = axes[static_cast<size_t>(parts ? unit - 1 : unit)];
-    const int dim = axis.dim < 0 ? -1 : read.dims[static_cast<size_t>(axis.dim)];
     // More is read of a matrix than of a row.
     const auto indexed = std::count_if(read.dims.begin(), read.dims.end(), [](int d) { return d >= 0; });
-    if (dim >= 0 && std::abs(axis.step) == 1) votes[static_cast<size_t>(dim)] += static_cast<int>(indexed);
+    if (const int dim = runs(read); dim >= 0) votes[static_cast<size_t>(dim)] += static_cast<int>(indexed);
   }
+  return votes;
+}
+
+std::vector<int> loop_order(std::span<const Read> touched, size_t rank) {
+  std::vector<int> order(rank);
+  const std::vector<int> votes = votes_of(touched, rank);
+  std::iota(order.begin(), order.end(), 0);
   // Ties go to the last dimension.
   size_t inner = rank;
   for (size_t d = 0; d < rank; d++) {
@@ -101,56 +111,133 @@ std::vector<int> loop_order(std::span<const Read> touched, size_t rank) {
   return order;
 }
 
-void for_each(Context& c, std::span<Value* const> shape, std::span<const int> order, bool lanes,
-              const std::function<void(Index)>& body) {
-  std::vector<int> loops;
-  for (int d : order) {
-    if (!is_one(shape[static_cast<size_t>(d)])) loops.push_back(d);
-  }
-  std::vector<Value*> index(shape.size(), c.builder().i64(0));
-  const std::function<void(size_t)> level = [&](size_t k) {
-    if (k == loops.size()) {
-      body(index);
+namespace {
+
+class NestEmitter {
+ public:
+  NestEmitter(Context& c, std::span<Value* const> shape, const Mapping& mapping, const ElementValue& value,
+              const ElementStore& store)
+      : c_(c),
+        e_(c),
+        loops_(mapping.loops),
+        value_(value),
+        store_(store),
+        index_(shape.size(), e_.i64(0)),
+        low_(shape.size(), e_.i64(0)),
+        high_(shape.begin(), shape.end()),
+        together_(shape.size(), 1) {}
+
+  void level(size_t k) {
+    if (k == loops_.size()) {
+      elements();
       return;
     }
-    ir::Loop attributes;
-    attributes.parallel = k == 0;
-    attributes.simd = lanes && k + 1 == loops.size();
-    const auto dim = static_cast<size_t>(loops[k]);
-    emit_loop(c, c.builder().i64(0), shape[dim], {}, std::move(attributes), [&](Value* i, std::span<Value* const>) {
-      index[dim] = i;
+    const NestLoop& loop = loops_[k];
+    Value *low = low_[loop.dim], *high = high_[loop.dim];
+    if (loop.tile > 0) {
+      emit(loop, low, high, loop.tile, [&](Value* first) {
+        low_[loop.dim] = first;
+        high_[loop.dim] = e_.op(Opcode::pymin_, {e_.op(Opcode::add_, {first, e_.i64(loop.tile)}), high});
+        level(k + 1);
+      });
+      low_[loop.dim] = low, high_[loop.dim] = high;
+      return;
+    }
+    const auto body = [&](Value* i) {
+      index_[loop.dim] = i;
       level(k + 1);
+    };
+    if (loop.unroll > 1) {
+      // As many whole groups as there are, and the rest one by one.
+      Value* count = e_.op(Opcode::sub_, {high, low});
+      Value* rest = e_.op(Opcode::rem_, {count, e_.i64(loop.unroll)});
+      Value* end = e_.op(Opcode::sub_, {high, rest});
+      together_[loop.dim] = loop.unroll;
+      emit(loop, low, end, loop.unroll, body);
+      together_[loop.dim] = 1;
+      low = end;
+    }
+    emit(loop, low, high, 1, body);
+  }
+
+ private:
+  void emit(const NestLoop& loop, Value* low, Value* high, int64_t step, const std::function<void(Value*)>& body) {
+    ir::Loop attributes;
+    attributes.parallel = loop.parallel || (loop.alone && !loop.simd);
+    attributes.simd = loop.simd;
+    if (attributes.parallel && !loop.parallel) attributes.threads = 1;
+    attributes.le = loop.le;
+    attributes.chunk = loop.chunk;
+    const LoopBody in_loop = [&](Value* i, std::span<Value* const>) {
+      body(i);
       return std::vector<Value*>{};
-    });
-  };
-  level(0);
+    };
+    emit_loop(c_, low, high, {}, std::move(attributes), in_loop, step);
+  }
+
+  /// The elements at the index and, where loops are unrolled, at those after it: all values before the first store.
+  void elements() {
+    std::vector<std::vector<Value*>> at = {index_};
+    for (size_t d = 0; d < index_.size(); d++) {
+      const size_t count = at.size();
+      for (int64_t u = 1; u < together_[d]; u++) {
+        for (size_t k = 0; k < count; k++) {
+          at.push_back(at[k]);
+          at.back()[d] = e_.op(Opcode::add_, {index_[d], e_.i64(u)});
+        }
+      }
+    }
+    std::vector<Value*> values;
+    for (const std::vector<Value*>& index : at) values.push_back(value_ ? value_(index) : nullptr);
+    for (size_t k = 0; k < at.size(); k++) store_(at[k], values[k]);
+  }
+
+  Context& c_;
+  Emit e_;
+  const std::vector<NestLoop>& loops_;
+  const ElementValue& value_;
+  const ElementStore& store_;
+  std::vector<Value*> index_, low_, high_;
+  std::vector<int64_t> together_;
+};
+
+}  // namespace
+
+void for_each(Context& c, std::span<Value* const> shape, const Mapping& mapping, const ElementValue& value,
+              const ElementStore& store) {
+  Statement* st = c.statement();
+  const bool around = st && st->lanes;
+  if (st) st->lanes |= mapping.lanes_said;
+  NestEmitter(c, shape, mapping, value, store).level(0);
+  if (st) st->lanes = around;
 }
 
-std::vector<Value*> accumulate(Context& c, std::span<Value* const> shape, std::span<Value* const> inits, bool reorders,
+std::vector<Value*> accumulate(Context& c, std::span<const InnerRef> dims, std::span<Value* const> inits,
+                               Order permitted,
                                const std::function<std::vector<Value*>(Index, std::span<Value* const>)>& body) {
-  std::vector<size_t> loops;
-  for (size_t d = 0; d < shape.size(); d++) {
-    if (!is_one(shape[d])) loops.push_back(d);
-  }
-  std::vector<Value*> index(shape.size(), c.builder().i64(0));
+  const std::vector<NestLoop> loops = plan_inner(c, dims, permitted);
+  std::vector<Value*> index(dims.size(), c.builder().i64(0));
   const std::function<std::vector<Value*>(size_t, std::span<Value* const>)> level =
       [&](size_t k, std::span<Value* const> carried) {
         if (k == loops.size()) return body(index, carried);
         ir::Loop attributes;
-        attributes.parallel = reorders && k == 0;
-        attributes.simd = reorders && k + 1 == loops.size();
-        attributes.annotated = reorders;  // NumPy's own sums have an order of their own
-        return emit_loop(c, c.builder().i64(0), shape[loops[k]], carried, std::move(attributes),
+        attributes.parallel = loops[k].parallel;
+        attributes.simd = loops[k].simd;
+        attributes.le = loops[k].le;
+        attributes.chunk = loops[k].chunk;
+        attributes.annotated = permitted != Order::kept;  // NumPy's own sums have an order of their own
+        return emit_loop(c, c.builder().i64(0), dims[loops[k].dim]->extent, carried, std::move(attributes),
                          [&](Value* i, std::span<Value* const> now) {
-                           index[loops[k]] = i;
+                           index[loops[k].dim] = i;
                            return level(k + 1, now);
                          });
       };
   return level(0, inits);
 }
 
-TensorRef allocate(Context& c, DType dtype, std::span<Value* const> shape) {
+TensorRef allocate(Context& c, DType dtype, std::span<Value* const> shape, std::vector<Names> names) {
   Tensor view;
+  view.names = std::move(names);
   view.base.kind = Kind::array;
   view.base.value = c.builder().alloc({dtype, static_cast<int8_t>(shape.size()), ir::Layout::c}, shape);
   view.shape.assign(shape.begin(), shape.end());
@@ -159,13 +246,13 @@ TensorRef allocate(Context& c, DType dtype, std::span<Value* const> shape) {
 }
 
 TensorRef materialised(Context& c, const TensorRef& t) {
-  TensorRef out = allocate(c, t->dtype, t->shape);
+  const std::vector<Names> names = names_of(*t);
+  TensorRef out = allocate(c, t->dtype, t->shape, names);
   std::vector<Read> touched = reads_of(t);
   touched.push_back(reads_of(out)[0]);
-  for_each(c, t->shape, loop_order(touched, t->shape.size()), !t->lanes_inside, [&](Index index) {
-    Value* value = t->at(c, index).value;
-    c.builder().store(value, out->base.value, index);
-  });
+  const Mapping mapping = plan(c, {t->shape, names, t->inner, touched, !t->lanes_inside, t->checks});
+  const auto value = [&](Index index) { return t->at(c, index).value; };
+  for_each(c, t->shape, mapping, value, [&](Index i, Value* v) { c.builder().store(v, out->base.value, i); });
   return out;
 }
 
@@ -202,7 +289,8 @@ void assign(Context& c, const TensorRef& target, const Traced& value) {
   };
   if (!is_tensor(value)) {
     Value* element = stored(c, value, target->dtype);
-    for_each(c, shape, loop_order(reads_of(target), shape.size()), true, [&](Index index) { store(index, element); });
+    const Mapping mapping = plan(c, {shape, names_of(*target), {}, reads_of(target)});
+    for_each(c, shape, mapping, nullptr, [&](Index index, Value*) { store(index, element); });
     return;
   }
   TensorRef source = as_tensor(c, value);
@@ -211,8 +299,11 @@ void assign(Context& c, const TensorRef& target, const Traced& value) {
   source = before_stores(c, *target, source, true);
   std::vector<Read> touched = reads_of(source);
   touched.push_back(reads_of(target)[0]);
-  for_each(c, shape, loop_order(touched, shape.size()), !source->lanes_inside,
-           [&](Index index) { store(index, cast_element(c, source->at(c, index), target->dtype)); });
+  std::vector<Names> names = names_of(*target);
+  add_names(names, *source);
+  const Mapping mapping = plan(c, {shape, names, source->inner, touched, !source->lanes_inside, source->checks});
+  const auto element = [&](Index index) { return cast_element(c, source->at(c, index), target->dtype); };
+  for_each(c, shape, mapping, element, store);
 }
 
 Traced updated(Context& c, BinaryOp op, const TensorRef& target, const Traced& value) {

@@ -5,7 +5,7 @@
 
 #include "ir/builder.h"
 #include "trace/conversion.h"
-#include "trace/tensor.h"
+#include "trace/tensor_mapping.h"
 
 namespace appy::trace {
 namespace {
@@ -38,7 +38,8 @@ std::vector<TensorRef> true_indices(Context& c, const TensorRef& given) {
     Emit emit(c);
     return emit.op(Opcode::add_, {so_far, emit.cast(mask->at(c, index).value, DType::i64_)});
   };
-  Value* count = accumulate(c, mask->shape, none, true, [&](Index index, std::span<Value* const> carried) {
+  const std::vector<InnerRef> dims = all_dimensions(*mask, "sum");
+  Value* count = accumulate(c, dims, none, Order::any, [&](Index index, std::span<Value* const> carried) {
     return std::vector<Value*>{counted(index, carried[0])};
   })[0];
   // Every index is stored, the next one over it unless the mask is true: no branch, and one element more than needed.
@@ -50,7 +51,7 @@ std::vector<TensorRef> true_indices(Context& c, const TensorRef& given) {
     part.shape = {count};
     out.push_back(make_view(std::move(part)));
   }
-  accumulate(c, mask->shape, none, false, [&](Index index, std::span<Value* const> carried) {
+  accumulate(c, dims, none, Order::kept, [&](Index index, std::span<Value* const> carried) {
     Value* const at[] = {carried[0]};
     for (size_t d = 0; d < arrays.size(); d++) c.builder().store(index[d], arrays[d]->base.value, at);
     return std::vector<Value*>{counted(index, carried[0])};
@@ -100,7 +101,11 @@ bool store_where(Context& c, const TensorRef& target, const TensorRef& given, co
   std::vector<Read> touched = reads_of(target);
   append_reads(touched, mask);
   if (source) append_reads(touched, source);
-  for_each(c, target->shape, loop_order(touched, target->shape.size()), true, [&](Index index) {
+  std::vector<Names> names = names_of(*target);
+  add_names(names, *mask);
+  if (source) add_names(names, *source);
+  const Mapping mapping = plan(c, {target->shape, names, {}, touched});
+  for_each(c, target->shape, mapping, nullptr, [&](Index index, Value*) {
     ir::Builder& b = c.builder();
     ir::Block* outer = b.block();
     ir::Op* choice = b.if_op(mask->at(c, own_index(c, mask->shape, index, 0)).value, {});

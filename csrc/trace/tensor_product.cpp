@@ -6,7 +6,7 @@
 #include "ir/builder.h"
 #include "trace/arithmetic.h"
 #include "trace/conversion.h"
-#include "trace/tensor.h"
+#include "trace/tensor_mapping.h"
 
 namespace appy::trace {
 namespace {
@@ -80,6 +80,12 @@ std::array<TensorRef, 2> matrix_factors(Context& c, std::span<const TensorRef> o
   return factors;
 }
 
+/// Do the items want other loops than those over tiles, which divide rows and columns and have lanes in columns?
+bool arranges(std::span<const Said> said) {
+  return said[0].simd || said[2].simd ||
+         std::any_of(said.begin(), said.end(), [](const Said& s) { return s.small || s.block || s.in_reg; });
+}
+
 }  // namespace
 
 TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
@@ -111,64 +117,100 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
     }
     return product;
   };
-  if (const auto factors = matrix_factors(c, operands, labels, result, sums.size()); !boolean && factors[0]) {
-    return product_in_tiles(c, dtype, factors[0], factors[1]);
-  }
   const Opcode add = boolean ? Opcode::or_ : Opcode::add_;
   const std::vector<Read> reads = labelled_reads(operands, labels);
+  std::vector<Names> names(extents.size());
+  for (size_t k = 0; k < operands.size(); k++) {
+    const std::vector<Names> own = names_of(*operands[k]);
+    for (size_t d = 0; d < labels[k].size(); d++) {
+      if (!is_one(operands[k]->shape[d])) add_names(names[static_cast<size_t>(labels[k][d])], own[d]);
+    }
+  }
+  const std::span<const Names> kept_names(names.data(), result);
+  std::vector<InnerRef> dims;
+  for (size_t d = result; d < extents.size(); d++) {
+    dims.push_back(std::make_shared<const Dimension>(Dimension{extents[d], names[d], boolean ? "any" : "sum"}));
+  }
   const std::vector<int> order = loop_order(reads, extents.size());
-  const bool rows = result > 0 && !extents.empty() && static_cast<size_t>(order.back()) < result && !sums.empty();
+  const std::vector<Said> said = said_of(c, shape, kept_names, dims);
+  const auto factors = matrix_factors(c, operands, labels, result, sums.size());
+  if (!boolean && factors[0] && !arranges(said)) {
+    plan(c, {shape, kept_names, dims, {}, false});  // settles what the items name
+    return product_in_tiles(c, dtype, factors[0], factors[1]);
+  }
+  const std::vector<int> votes = votes_of(reads, extents.size());
+  size_t inner = extents.empty() ? 0 : static_cast<size_t>(order.back());
+  // Between a row of the result and a sum, as in a product of matrices, the row needs no strides.
+  for (size_t d = 0; d < result; d++) {
+    if (votes[d] > 0 && votes[d] >= votes[inner] && !is_one(extents[d])) inner = d;
+  }
+  for (size_t d = extents.size(); d-- > 0;) {
+    if (said[d].simd && !is_one(extents[d])) inner = d;
+  }
+  const bool along_result = inner < result && !sums.empty();
+  // Lanes are elements of the result, which stay in registers until their sums are complete: where an item says so, or
+  // where they do not run along memory.
+  const bool in_registers = along_result && (said[inner].in_reg || !votes[inner]);
+  const bool rows = along_result && !in_registers;
   if (!rows) {
     // The sum runs along memory: an accumulator for each element of the result.
     Tensor out;
+    out.names.assign(kept_names.begin(), kept_names.end());
+    out.inner = dims;
+    for (const TensorRef& t : operands) add_inner(out.inner, t->inner);
     out.dtype = dtype;
     out.shape.assign(shape.begin(), shape.end());
-    out.heavy = out.lanes_inside = !sums.empty();
+    out.heavy = !sums.empty();
+    out.lanes_inside = out.heavy && !in_registers;
     for (Read read : reads) {
       if (std::any_of(read.dims.begin(), read.dims.end(), [&](int d) { return d >= free; })) read.make_irregular();
       out.reads.push_back(std::move(read));
     }
-    out.at = [term, extents, result, add, dtype](Context& context, Index index) {
+    out.at = [term, extents, dims, result, add, dtype, in_registers](Context& context, Index index) {
       Emit e(context);
       std::vector<Value*> at(index.begin(), index.end());
       at.resize(extents.size());
-      const std::span<Value* const> over(extents.data() + result, extents.size() - result);
-      if (over.empty()) return np_scalar(term(context, at));
+      if (dims.empty()) return np_scalar(term(context, at));
       Value* const init[] = {e.number(dtype, 0)};
-      return np_scalar(accumulate(context, over, init, true, [&](Index k, std::span<Value* const> carried) {
-        std::copy(k.begin(), k.end(), at.begin() + static_cast<ptrdiff_t>(result));
-        return std::vector<Value*>{e.op(add, {carried[0], term(context, at)})};
-      })[0]);
+      return np_scalar(accumulate(context, dims, init, in_registers ? Order::kept : Order::any,
+                                  [&](Index k, std::span<Value* const> carried) {
+                                    std::copy(k.begin(), k.end(), at.begin() + static_cast<ptrdiff_t>(result));
+                                    return std::vector<Value*>{e.op(add, {carried[0], term(context, at)})};
+                                  })[0]);
     };
     return std::make_shared<const Tensor>(std::move(out));
   }
   // A dimension of the result runs along memory: rows are added to rows, a block of columns at a time.
   Emit e(c);
-  const TensorRef out = allocate(c, dtype, shape);
-  const auto inner = static_cast<size_t>(order.back());
+  const TensorRef out = allocate(c, dtype, shape, {kept_names.begin(), kept_names.end()});
   std::vector<Value*> others(shape.begin(), shape.end());
   others[inner] = e.i64(1);
   const bool alone = std::all_of(others.begin(), others.end(), is_one);
   const auto store = [&](Value* v, std::span<Value* const> at) {
     c.builder().store(v, out->base.value, at.subspan(0, result));
   };
-  std::vector<int> outer_order(result);
-  for (size_t d = 0; d < result; d++) outer_order[d] = static_cast<int>(d);
-  for_each(c, others, outer_order, false, [&](Index rows_index) {
+  // The nest of all dimensions settles what the items name; its loops are made here, one by one.
+  plan(c, {shape, kept_names, dims, {}, false});
+  const bool lanes = c.auto_simd() || said[inner].simd;
+  const bool threads = !said[inner].named() || (said[inner].parallel && !said[inner].small);
+  const Mapping outer_loops = plan(c, {others, kept_names, {}, {}, false});
+  const auto element = [&](Index rows_index) {
     std::vector<Value*> at(rows_index.begin(), rows_index.end());
     at.resize(extents.size());
-    const auto loop = [&](Value* low, Value* high, bool parallel, const std::function<void(Value*)>& body) {
+    const auto loop = [&](Value* low, Value* high, bool blocks, const std::function<void(Value*)>& body) {
       ir::Loop attributes;
-      attributes.parallel = parallel;
-      attributes.simd = !parallel;
+      attributes.parallel = blocks && threads;
+      attributes.simd = !blocks && lanes;
+      if (!blocks) attributes.le = said[inner].le;
       attributes.annotated = true;
       emit_loop(c, low, high, {}, std::move(attributes), [&](Value* i, std::span<Value* const>) {
         body(i);
         return std::vector<Value*>{};
       });
     };
-    Value* blocks = blocks_of(e, extents[inner], alone);
-    Value* size = ceiling(e, extents[inner], blocks);
+    const int64_t wanted = said[inner].block;
+    Value* blocks = wanted ? ceiling(e, extents[inner], e.i64(wanted)) : blocks_of(e, extents[inner], alone && threads);
+    Value* size = wanted ? e.i64(wanted) : ceiling(e, extents[inner], blocks);
     loop(e.i64(0), blocks, true, [&](Value* block) {
       Value* first = e.op(Opcode::mul_, {block, size});
       Value* last = e.op(Opcode::pymin_, {e.op(Opcode::add_, {first, size}), extents[inner]});
@@ -187,7 +229,7 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
           store(sum, at);
         });
       };
-      accumulate(c, sums.first(sums.size() - 1), {}, false, [&](Index k, std::span<Value* const>) {
+      accumulate(c, std::span(dims).first(dims.size() - 1), {}, Order::kept, [&](Index k, std::span<Value* const>) {
         std::copy(k.begin(), k.end(), at.begin() + static_cast<ptrdiff_t>(result));
         // Several rows at a time: the sums are loaded and stored less often, and memory answers more streams faster.
         Value* together = e.i64(rows_together);
@@ -208,7 +250,9 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
         return std::vector<Value*>{};
       });
     });
-  });
+    return static_cast<Value*>(nullptr);
+  };
+  for_each(c, others, outer_loops, element, [](Index, Value*) {});
   return out;
 }
 

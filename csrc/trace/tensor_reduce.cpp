@@ -6,7 +6,7 @@
 #include "ir/builder.h"
 #include "trace/arithmetic.h"
 #include "trace/conversion.h"
-#include "trace/tensor.h"
+#include "trace/tensor_mapping.h"
 
 namespace appy::trace {
 namespace {
@@ -67,19 +67,36 @@ Accumulator accumulator_of(Context& c, Reduction kind, DType element, std::optio
 struct Split {
   bool along = true;
   std::vector<Value*> kept, reduced;
+  std::vector<Names> names;  // of what is kept
+  std::vector<InnerRef> dims;
   std::vector<size_t> kept_dims, reduced_dims;
 };
 
-Split split(const TensorRef& source, const Axes& axes) {
+const char* name_of(Reduction kind) {
+  static constexpr const char* names[] = {"sum", "prod",   "max",    "min", "sum", "any",
+                                          "all", "argmax", "argmin", "sum", "sum"};
+  return names[static_cast<size_t>(kind)];
+}
+
+Split split(Context& c, const char* op, const TensorRef& source, const Axes& axes) {
   const Tensor& t = *source;
   Split out;
+  const std::vector<Names> names = names_of(t);
   for (size_t d = 0; d < t.shape.size(); d++) {
     (axes.reduced[d] ? out.reduced : out.kept).push_back(t.shape[d]);
     (axes.reduced[d] ? out.reduced_dims : out.kept_dims).push_back(d);
+    if (axes.reduced[d]) {
+      out.dims.push_back(std::make_shared<const Dimension>(Dimension{t.shape[d], names[d], op}));
+    } else {
+      out.names.push_back(names[d]);
+    }
   }
-  if (!t.shape.empty() && !out.kept.empty()) {
-    const std::vector<Read> reads = reads_of(source);
-    out.along = axes.reduced[static_cast<size_t>(loop_order(reads, t.shape.size()).back())];
+  if (t.shape.empty() || out.kept.empty()) return out;
+  const std::vector<Read> reads = reads_of(source);
+  out.along = axes.reduced[static_cast<size_t>(loop_order(reads, t.shape.size()).back())];
+  const std::vector<Said> said = said_of(c, out.kept, out.names, out.dims);
+  for (size_t d = 0; d < said.size(); d++) {
+    if (said[d].simd) out.along = d >= out.kept.size();
   }
   return out;
 }
@@ -143,6 +160,9 @@ Traced shaped(Context& c, const TensorRef& source, const Split& s, const Axes& a
   out.shape = s.kept;
   out.heavy = true;
   out.lanes_inside = s.along;
+  out.names = s.names;
+  out.inner = s.dims;
+  add_inner(out.inner, source->inner);
   for (Read read : reads_of(source)) {
     read.make_irregular();
     out.reads.push_back(std::move(read));
@@ -158,6 +178,7 @@ TensorRef expression_of(const TensorRef& view) {
   Tensor out;
   out.dtype = view->dtype;
   out.shape = view->shape;
+  out.names = view->names;
   out.reads = reads_of(view);
   out.at = [view](Context& context, Index index) { return view->at(context, index); };
   return std::make_shared<const Tensor>(std::move(out));
@@ -171,14 +192,14 @@ Value* fold_up(Context& c, const TensorRef& t, const Split& s, const Accumulator
     const Traced x = t->at(c, merged_index(s, own, reduced));
     return std::vector<Value*>{e.op(a.code, {carried[0], cast_element(c, x, a.dtype())})};
   };
-  return Emit(c).cast(accumulate(c, s.reduced, init, s.along && !c.exact(), body)[0], a.result);
+  return Emit(c).cast(accumulate(c, s.dims, init, s.along && !c.exact() ? Order::any : Order::kept, body)[0], a.result);
 }
 
 Traced simple(Context& c, Reduction kind, const Source& source, std::optional<DType> dtype) {
   if (kind == Reduction::max) require_elements(c, source.count, "maximum");
   if (kind == Reduction::min) require_elements(c, source.count, "minimum");
   const auto& [t, axes, count] = source;
-  const Split s = split(t, axes);
+  const Split s = split(c, name_of(kind), t, axes);
   const Accumulator a = accumulator_of(c, kind, t->dtype, dtype);
   const bool reals = ir::is_real(a.result) && (kind == Reduction::sum || kind == Reduction::prod);
   if (reals && c.exact()) refuse(c, AbortId::exact_function_, "a floating-point sum or product of an array");
@@ -216,7 +237,7 @@ Traced mean(Context& c, const Source& source, std::optional<DType> dtype) {
   if (c.exact()) refuse(c, AbortId::exact_function_, "a mean");
   const DType type = dtype ? *dtype : mean_type(t->dtype);
   if (!ir::is_real(type)) refuse(c, AbortId::operands_, "a mean in integers");
-  const Split s = split(t, axes);
+  const Split s = split(c, "sum", t, axes);
   return shaped(c, t, s, axes, type, [t, s, count, type](Context& context, Index kept) {
     return Emit(context).cast(mean_of(context, t, s, count, wide_type(type), kept), type);
   });
@@ -232,18 +253,19 @@ Traced variance(Context& c, bool root, const Source& source, std::optional<DType
                                       : ddof.is_scalar()         ? known_integer(ddof.value)
                                                                  : std::nullopt;
   if (!less) refuse(c, AbortId::operands_, "a ddof that is no constant integer");
-  const Split s = split(t, axes);
+  const Split s = split(c, "sum", t, axes);
   const auto element = [t, s, count, given = type, type = wide_type(type), root, less = *less](Context& context,
                                                                                                Index kept) {
     Emit e(context);
     const std::vector<Value*> own(kept.begin(), kept.end());
     Value* center = mean_of(context, t, s, count, type, own);
     Value* const init[] = {e.number(type, 0)};
-    Value* sum = accumulate(context, s.reduced, init, s.along, [&](Index reduced, std::span<Value* const> carried) {
-      const Traced x = t->at(context, merged_index(s, own, reduced));
-      Value* distance = e.op(Opcode::sub_, {cast_element(context, x, type), center});
-      return std::vector<Value*>{e.op(Opcode::add_, {carried[0], e.op(Opcode::mul_, {distance, distance})})};
-    })[0];
+    Value* sum = accumulate(
+        context, s.dims, init, s.along ? Order::any : Order::kept, [&](Index reduced, std::span<Value* const> carried) {
+          const Traced x = t->at(context, merged_index(s, own, reduced));
+          Value* distance = e.op(Opcode::sub_, {cast_element(context, x, type), center});
+          return std::vector<Value*>{e.op(Opcode::add_, {carried[0], e.op(Opcode::mul_, {distance, distance})})};
+        })[0];
     Value* n = e.op(Opcode::pymax_, {e.op(Opcode::sub_, {count, e.i64(less)}), e.i64(0)});
     Value* result = e.op(Opcode::div_, {sum, e.cast(n, type)});
     return e.cast(root ? e.op(Opcode::sqrt_, {result}) : result, given);
@@ -253,7 +275,7 @@ Traced variance(Context& c, bool root, const Source& source, std::optional<DType
 
 /// The first position of the extremum; of a NaN, where there is one. Bools are compared as integers.
 Traced position(Context& c, bool max, const TensorRef& t, const Axes& axes) {
-  const Split s = split(t, axes);
+  const Split s = split(c, max ? "argmax" : "argmin", t, axes);
   Emit check(c);
   const char* name = max ? "attempt to get argmax of an empty sequence" : "attempt to get argmin of an empty sequence";
   check.check(CheckKind::value_, check.gt(count_of(c, s.reduced), check.i64(0)), name);
@@ -266,23 +288,25 @@ Traced position(Context& c, bool max, const TensorRef& t, const Axes& axes) {
     };
     const std::vector<Value*> zeros(s.reduced.size(), e.i64(0));
     Value* const init[] = {at(zeros), e.i64(0)};
-    return accumulate(context, s.reduced, init, s.along, [&](Index reduced, std::span<Value* const> carried) {
-      Value *x = at(reduced), *best = carried[0];
-      Value* flat = e.i64(0);
-      for (size_t d = 0; d < reduced.size(); d++) {
-        Value* scaled = known_integer(flat) == 0 ? flat : e.op(Opcode::mul_, {flat, s.reduced[d]});
-        flat = known_integer(scaled) == 0 ? reduced[d] : e.op(Opcode::add_, {scaled, reduced[d]});
-      }
-      if (!ir::is_real(x->type.dtype)) {
-        Value* better = max ? e.gt(x, best) : e.lt(x, best);
-        return std::vector<Value*>{e.select(better, x, best), e.select(better, flat, carried[1])};
-      }
-      // The form that `reductions` knows: a NaN is beyond all numbers, and what comes after it is not.
-      Value* within = e.op(max ? Opcode::le_ : Opcode::ge_, {x, best});
-      Value* better = e.both(e.negate(within), e.negate(e.op(Opcode::isnan_, {best})));
-      Value* next = e.op(max ? Opcode::maximum_ : Opcode::minimum_, {best, x});
-      return std::vector<Value*>{next, e.select(better, flat, carried[1])};
-    })[1];
+    return accumulate(context, s.dims, init, s.along ? Order::divided : Order::kept,
+                      [&](Index reduced, std::span<Value* const> carried) {
+                        Value *x = at(reduced), *best = carried[0];
+                        Value* flat = e.i64(0);
+                        for (size_t d = 0; d < reduced.size(); d++) {
+                          Value* scaled = known_integer(flat) == 0 ? flat : e.op(Opcode::mul_, {flat, s.reduced[d]});
+                          flat = known_integer(scaled) == 0 ? reduced[d] : e.op(Opcode::add_, {scaled, reduced[d]});
+                        }
+                        if (!ir::is_real(x->type.dtype)) {
+                          Value* better = max ? e.gt(x, best) : e.lt(x, best);
+                          return std::vector<Value*>{e.select(better, x, best), e.select(better, flat, carried[1])};
+                        }
+                        // The form that `reductions` knows: a NaN is beyond all numbers, and what comes after it is
+                        // not.
+                        Value* within = e.op(max ? Opcode::le_ : Opcode::ge_, {x, best});
+                        Value* better = e.both(e.negate(within), e.negate(e.op(Opcode::isnan_, {best})));
+                        Value* next = e.op(max ? Opcode::maximum_ : Opcode::minimum_, {best, x});
+                        return std::vector<Value*>{next, e.select(better, flat, carried[1])};
+                      })[1];
   };
   return shaped(c, t, s, axes, DType::i64_, element);
 }
@@ -294,7 +318,7 @@ Traced reduce(Context& c, Reduction kind, const TensorRef& given, const Axes& ax
   // What may leave the region leaves it before anything is stored; what is computed twice is stored once.
   const bool twice = kind == Reduction::var || kind == Reduction::std;
   const TensorRef t = given->checks || given->heavy || (twice && !given->is_view()) ? materialised(c, given) : given;
-  Source source{t, axes, count_of(c, split(t, axes).reduced)};
+  Source source{t, axes, count_of(c, split(c, name_of(kind), t, axes).reduced)};
   // With dimensions kept there is one for all of the mask's.
   const bool by_mask = t->filter && axes.reduced[0] && (!axes.keep || t->filter->mask->rank() == 1);
   switch (kind) {
@@ -321,15 +345,14 @@ Traced cumulate(Context& c, BinaryOp op, const TensorRef& given, int axis, std::
   Axes axes;
   axes.reduced.assign(t->shape.size(), false);
   axes.reduced[static_cast<size_t>(axis)] = true;
-  const Split s = split(t, axes);
-  std::vector<int> order(s.kept.size());
-  for (size_t d = 0; d < order.size(); d++) order[d] = static_cast<int>(d);
-  for_each(c, s.kept, order, !axes.reduced.back(), [&](Index kept) {
+  const Split s = split(c, op == BinaryOp::add ? "sum" : "prod", t, axes);
+  const Mapping mapping = plan(c, {s.kept, s.names, s.dims, {}, !axes.reduced.back()});
+  for_each(c, s.kept, mapping, nullptr, [&](Index kept, Value*) {
     Emit e(c);
     const std::vector<Value*> own(kept.begin(), kept.end());
     const bool sum = op == BinaryOp::add;
     Value* const init[] = {e.number(type, sum ? 0 : 1)};
-    accumulate(c, s.reduced, init, false, [&](Index reduced, std::span<Value* const> carried) {
+    accumulate(c, s.dims, init, Order::kept, [&](Index reduced, std::span<Value* const> carried) {
       const std::vector<Value*> at = merged_index(s, own, reduced);
       Value* x = cast_element(c, t->at(c, at), type);
       Value* next = e.op(sum ? Opcode::add_ : Opcode::mul_, {carried[0], x});

@@ -27,6 +27,11 @@ enum class Kind : uint8_t {
 };
 
 struct Tensor;
+}  // namespace appy::trace
+namespace appy::pragma {
+struct NamedSlice;
+}
+namespace appy::trace {
 
 struct Traced {
   Kind kind = Kind::unbound;
@@ -47,8 +52,9 @@ struct Traced {
   Ref object;        // object; scalar that is a compile-time constant: the Python object itself
   std::string name;  // method
   std::shared_ptr<const Tensor> tensor;
-  int input = -1;         // the signature input it came from, where it is one unchanged
-  bool writeable = true;  // array
+  const pragma::NamedSlice* named = nullptr;  // slice: where it stands in a statement with a tensor pragma
+  int input = -1;                             // the signature input it came from, where it is one unchanged
+  bool writeable = true;                      // array
 
   bool is_scalar() const { return kind == Kind::scalar; }
   bool is_py_int() const { return is_scalar() && !tag && type.kind == runtime::ScalarKind::py_int; }

@@ -69,11 +69,35 @@ TEST(PragmaParse, TensorItems) {
   EXPECT_TRUE(p.items[0].parallel);
   EXPECT_EQ(p.items[0].block->value, 2);
   EXPECT_EQ(p.items[1].dim, ":N");
-  EXPECT_EQ(p.items[1].reduction, "sum");
-  EXPECT_EQ(p.items[1].reduction_target, "s");
+  EXPECT_EQ(p.items[1].reductions.at(0).op, "sum");
+  EXPECT_EQ(p.items[1].reductions.at(0).target, "s");
+  EXPECT_EQ(p.items[1].text, "m=:N=>reduction(sum:s)");
   EXPECT_EQ(p.items[2].dim, "2");
   EXPECT_TRUE(p.items[2].simd);
   EXPECT_TRUE(p.items[3].le && p.items[3].in_reg);
+}
+
+TEST(PragmaParse, APropertyIsNoSliceOfTheNextItem) {
+  auto p = parse(":M=>parallel,in_reg :N=>simd,block :K=>le");
+  ASSERT_EQ(p.items.size(), 3u);
+  EXPECT_TRUE(p.items[0].in_reg);
+  EXPECT_EQ(p.items[1].dim, ":N");
+  EXPECT_EQ(p.items[2].dim, ":K");
+  p = parse(":M=>parallel, block:n=>simd, le:n=>parallel");
+  ASSERT_EQ(p.items.size(), 3u);
+  EXPECT_EQ(p.items[1].dim, "block:n");
+  EXPECT_EQ(p.items[2].dim, "le:n");
+}
+
+TEST(PragmaParse, TheOlderDialect) {
+  auto p = parse(":M=>block(BM), reduce(max:m,+:s) :N=>block");
+  ASSERT_EQ(p.items.size(), 2u);
+  EXPECT_EQ(p.items[0].block->text, "BM");
+  ASSERT_EQ(p.items[0].reductions.size(), 2u);
+  EXPECT_EQ(p.items[0].reductions[1].op, "sum");
+  EXPECT_EQ(p.items[0].reductions[1].target, "s");
+  EXPECT_TRUE(p.items[1].simd);
+  EXPECT_FALSE(p.items[1].parallel);
 }
 
 TEST(PragmaParse, CommaBetweenItems) {

@@ -22,7 +22,7 @@ def with_numbers(*numbers, shapes):
 
 @program(arrays((1003,), (1003,), (1003,)), dtypes=NUMBERS)
 def vector_add(a, b, c):
-    # pragma :N=>parallel,simd
+    # pragma :=>parallel,simd
     c[:] = a + b
 
 
@@ -38,7 +38,7 @@ GEMV = with_numbers(1.5, 1.25, shapes=[(43, 57), (57,), (43,)])
 
 @program(GEMV, scale=100.0)
 def gemv(alpha, beta, a, x, y):
-    # pragma :M=>parallel :N=>reduction(sum)
+    # pragma :=>parallel 1=>reduction(sum)
     y[:] = alpha * a @ x + beta * y
 
 
@@ -58,7 +58,7 @@ GESUMMV = with_numbers(1.5, 1.25, shapes=[(40, 40), (40, 40), (40,), (40,)])
 
 @program(GESUMMV, scale=100.0)
 def gesummv(alpha, beta, a, b, x, y):
-    # pragma :M=>parallel :N=>reduction(sum)
+    # pragma :=>parallel 2=>reduction(sum)
     y[:] = alpha * a @ x + beta * b @ x
 
 
@@ -80,11 +80,11 @@ GEMVER = with_numbers(1.5, 1.25, shapes=[(30, 30)] + 8 * [(30,)])
 
 @program(GEMVER, scale=2000.0)
 def gemver(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     a += np.outer(u1, v1) + np.outer(u2, v2)
-    # pragma :M=>parallel
+    # pragma 0=>parallel
     x += beta * y @ a + z
-    # pragma :M=>parallel
+    # pragma 0=>parallel
     w += alpha * a @ x
 
 
@@ -116,13 +116,13 @@ SOFTMAX = arrays((3, 4, 6, 37))
 
 @program(SOFTMAX, ulps=16, scale=2.0)
 def softmax(x):
-    # pragma :N=>reduction(max)
+    # pragma 4=>reduction(max)
     highest = np.max(x, axis=-1, keepdims=True)
-    # pragma :N=>simd
+    # pragma 0=>simd
     e = np.exp(x - highest)
-    # pragma :N=>reduction(sum)
+    # pragma 4=>reduction(sum)
     total = np.sum(e, axis=-1, keepdims=True)
-    # pragma :N=>simd
+    # pragma 0=>simd
     out = e / total
     return out
 
@@ -154,11 +154,11 @@ LAYER_NORM = arrays((20, 70), (70,), (70,))
 
 @program(LAYER_NORM, ulps=32, scale=8.0)
 def layer_norm(x, gain, bias):
-    # pragma :M=>parallel :N=>reduction(sum)
+    # pragma 0=>parallel 2=>reduction(sum)
     mean = x.mean(axis=-1, keepdims=True)
-    # pragma :M=>parallel :N=>reduction(sum)
+    # pragma 0=>parallel 2=>reduction(sum)
     std = x.std(axis=-1, keepdims=True)
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     out = (x - mean) / (std + 1e-5) * gain + bias
     return out
 
@@ -246,7 +246,7 @@ def trmm(alpha, a, b):
     for i in range(b.shape[0]):
         for j in range(b.shape[1]):
             b[i, j] += np.dot(a[i + 1 :, i], b[i + 1 :, j])
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     b *= alpha
 
 
@@ -267,9 +267,9 @@ COVARIANCE = with_numbers(30.0, shapes=[(30, 17)])
 @program(COVARIANCE, scale=60.0)
 def covariance(float_n, data):
     m = data.shape[1]
-    # pragma :N=>parallel
+    # pragma 0=>parallel
     mean = np.mean(data, axis=0)
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     data -= mean
     cov = np.zeros((m, m), dtype=data.dtype)
     # pragma parallel for
@@ -307,17 +307,17 @@ CORRELATION = with_numbers(30.0, shapes=[(30, 14)])
 @program(CORRELATION, scale=64.0, ulps=64)
 def correlation(float_n, data):
     m = data.shape[1]
-    # pragma :N=>parallel
+    # pragma 0=>parallel
     mean = np.mean(data, axis=0)
-    # pragma :N=>parallel
+    # pragma 0=>parallel
     stddev = np.std(data, axis=0)
-    # pragma :N=>parallel
+    # pragma 0=>parallel
     stddev[stddev <= 0.1] = 1.0
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     data -= mean
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     data /= np.sqrt(float_n) * stddev
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     corr = np.eye(m, dtype=data.dtype)
     # pragma parallel for
     for i in range(m - 1):
@@ -365,7 +365,7 @@ def distances(dtype, rng):
 @program(distances, dtypes=(*FLOATS, "int32"))
 def floyd_warshall(path):
     for k in range(path.shape[0]):
-        # pragma :M=>parallel :N=>simd
+        # pragma 0=>parallel 1=>simd
         path[:] = np.minimum(path[:], np.add.outer(path[:, k], path[k, :]))
 
 
@@ -383,9 +383,9 @@ def floyd_warshall_loops(path):
 
 @program(arrays((25, 25)), scale=64.0)
 def go_fast(a):
-    # pragma :N=>reduction(sum)
+    # pragma 0=>reduction(sum)
     trace = np.sum(np.tanh(np.diag(a)))
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     out = a + trace
     return out
 
@@ -460,9 +460,9 @@ JACOBI_1D = with_numbers(4, shapes=[(90,), (90,)])
 @program(JACOBI_1D, scale=8.0)
 def jacobi_1d(steps, a, b):
     for t in range(1, steps):
-        # pragma 1:N-1=>simd
+        # pragma 1:-1=>simd
         b[1:-1] = 0.33333 * (a[:-2] + a[1:-1] + a[2:])
-        # pragma 1:N-1=>simd
+        # pragma 1:-1=>simd
         a[1:-1] = 0.33333 * (b[:-2] + b[1:-1] + b[2:])
 
 
@@ -483,9 +483,9 @@ JACOBI_2D = with_numbers(4, shapes=[(30, 31), (30, 31)])
 @program(JACOBI_2D, scale=8.0)
 def jacobi_2d(steps, a, b):
     for t in range(1, steps):
-        # pragma 1:M-1=>parallel 1:N-1=>simd
+        # pragma 0=>parallel 1=>simd
         b[1:-1, 1:-1] = 0.2 * (a[1:-1, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:] + a[2:, 1:-1] + a[:-2, 1:-1])
-        # pragma 1:M-1=>parallel 1:N-1=>simd
+        # pragma 0=>parallel 1=>simd
         a[1:-1, 1:-1] = 0.2 * (b[1:-1, 1:-1] + b[1:-1, :-2] + b[1:-1, 2:] + b[2:, 1:-1] + b[:-2, 1:-1])
 
 
@@ -511,11 +511,11 @@ FDTD = with_numbers(3, shapes=[(20, 21), (20, 21), (20, 21), (3,)])
 @program(FDTD, scale=16.0)
 def fdtd_2d(steps, ex, ey, hz, fict):
     for t in range(steps):
-        # pragma :N=>simd
+        # pragma :=>simd
         ey[0, :] = fict[t]
-        # pragma 1:M=>parallel :N=>simd
+        # pragma 1:=>parallel :=>simd
         ey[1:, :] -= 0.5 * (hz[1:, :] - hz[:-1, :])
-        # pragma :M=>parallel 1:N=>simd
+        # pragma :=>parallel 1:=>simd
         ex[:, 1:] -= 0.5 * (hz[:, 1:] - hz[:, :-1])
         # pragma :-1=>parallel
         hz[:-1, :-1] -= 0.7 * (ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1])
@@ -622,7 +622,7 @@ def ring_data(dtype, rng):
 
 @program(ring_data, dtypes=("float64",), scale=8.0, ulps=32)
 def azimint(data, radius, n):
-    # pragma :N=>reduction(max)
+    # pragma 0=>reduction(max)
     rmax = radius.max()
     res = np.zeros(n)
     # pragma parallel for
@@ -713,9 +713,9 @@ KMEANS = with_numbers(3, shapes=[(60, 5), (4, 5)])
 def k_means(steps, points, centres):
     labels = np.zeros(points.shape[0], dtype=np.int64)
     for t in range(steps):
-        # pragma :N=>parallel
+        # pragma 0=>parallel
         distance = ((points[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
-        # pragma :N=>parallel
+        # pragma :=>parallel
         labels[:] = np.argmin(distance, axis=1)
         # pragma parallel for
         for k in range(centres.shape[0]):
@@ -802,15 +802,15 @@ def sinkhorn(steps, kernel, a, b):
     u, v = np.ones_like(a), np.ones_like(b)
     error = 0.0
     for t in range(steps):
-        # pragma :M=>parallel :N=>reduction(sum)
+        # pragma 0=>parallel 1=>reduction(sum)
         new = a / (kernel @ v)
-        # pragma :N=>parallel :M=>reduction(sum)
+        # pragma 0=>parallel 1=>reduction(sum)
         v[:] = b / (kernel.T @ new)
-        # pragma :M=>reduction(max)
+        # pragma 0=>reduction(max)
         error = np.abs(new - u).max()
-        # pragma :M=>simd
+        # pragma :=>simd
         u[:] = new
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     plan = u[:, None] * kernel * v[None, :]
     return plan, error
 

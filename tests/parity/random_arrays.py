@@ -40,7 +40,18 @@ SLICES = (
     ("::2", "::2"),
     (":3", "-3:", "2::-1"),
 )
-PRAGMAS = (":M=>parallel :N=>simd", "0=>parallel 1=>simd", ":N=>simd", ":M=>parallel", ":N=>parallel,simd", ":M=>block")
+PROPERTIES = (
+    "parallel",
+    "simd",
+    "parallel,simd",
+    "le",
+    "le(4)",
+    "single_block",
+    "block(3)",
+    "in_reg",
+    "in_reg,block(2)",
+)
+REDUCTIONS = ("reduction(sum)", "reduce(max)", "simd,reduce(sum:v0)", "parallel,reduction(min)", "in_reg,reduce(sum)")
 
 
 @dataclass
@@ -118,10 +129,21 @@ class Writer:
             return f"({x} {self.pick(('<', '==', '>'))} {y}) {self.pick(('|', '&', '^'))} ({y} > {x})"
         return f"({x}) {self.pick(('+', '-', '*', '/'))} ({y})"
 
+    def pragma(self) -> str:
+        """Items in any order for any dimensions, sense or no sense."""
+        items = []
+        for _ in range(1 + self.choose(3)):
+            dims = ("0", "1", "2", self.pick(SLICES[self.rows]), self.pick(SLICES[self.columns]), ":len(b)", ":b.size")
+            properties = self.pick(PROPERTIES + REDUCTIONS)
+            if self.choose(3) == 0:
+                properties += "," + self.pick(PROPERTIES)
+            items.append(f"{self.pick(dims)}=>{properties}")
+        return "    # pragma " + " ".join(items)
+
     def statement(self) -> list[str]:
         self.rows, self.columns = self.choose(len(SLICES)), self.choose(len(SLICES))
         depth = 1 + self.choose(3)
-        pragma = f"    # pragma {self.pick(PRAGMAS)}"
+        pragma = self.pragma()
         form = self.choose(11)
         if form > 8:
             return self.loop_over_rows(depth)

@@ -25,11 +25,11 @@ def counts(text: str) -> tuple[int, int, int]:
 
 @appy.jit(strict=True)
 def chain(a, b, out):
-    # pragma :N=>parallel,simd
+    # pragma 0=>parallel,simd
     t = a * b
-    # pragma :N=>parallel,simd
+    # pragma 0=>parallel,simd
     u = t + a
-    # pragma :N=>parallel,simd
+    # pragma :=>parallel,simd
     out[:] = u * t
 
 
@@ -56,13 +56,13 @@ def test_a_sum_over_rows_and_its_use_are_one_loop_over_rows():
 
 @appy.jit(strict=True)
 def softmax(x):
-    # pragma :M=>parallel :N=>reduction(max)
+    # pragma 0=>parallel 2=>reduction(max)
     m = np.max(x, axis=1, keepdims=True)
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     e = np.exp(x - m)
-    # pragma :M=>parallel :N=>reduction(sum)
+    # pragma 0=>parallel 2=>reduction(sum)
     s = np.sum(e, axis=1, keepdims=True)
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     out = e / s
     return out
 
@@ -116,9 +116,9 @@ def test_an_invariant_call_moves_out_of_a_parallel_loop():
 
 @appy.jit(strict=True)
 def twice_differenced(a, b):
-    # pragma :N=>simd
+    # pragma 1:=>simd
     d = a[1:] - a[:-1]
-    # pragma :N=>simd
+    # pragma :=>simd
     b[:] = d[1:] - d[:-1]
 
 
@@ -132,22 +132,22 @@ def test_a_difference_of_differences_makes_no_array():
 
 def hdiff(f, out, coeff):
     n, m = out.shape[0], out.shape[1]
-    # pragma :I=>parallel :J=>parallel :K=>simd
+    # pragma 0=>parallel 1=>parallel :=>simd
     lap = 4.0 * f[1 : n + 3, 1 : m + 3, :] - (
         f[2 : n + 4, 1 : m + 3, :]
         + f[0 : n + 2, 1 : m + 3, :]
         + f[1 : n + 3, 2 : m + 4, :]
         + f[1 : n + 3, 0 : m + 2, :]
     )
-    # pragma :I=>parallel :J=>parallel :K=>simd
+    # pragma 1:=>parallel 1=>parallel :=>simd
     res = lap[1:, 1 : m + 1, :] - lap[:-1, 1 : m + 1, :]
-    # pragma :I=>parallel :J=>parallel :K=>simd
+    # pragma 0=>parallel 1=>parallel :=>simd
     flx = np.where((res * (f[2 : n + 3, 2 : m + 2, :] - f[1 : n + 2, 2 : m + 2, :])) > 0, 0, res)
-    # pragma :I=>parallel :J=>parallel :K=>simd
+    # pragma 0=>parallel 1:=>parallel :=>simd
     res = lap[1 : n + 1, 1:, :] - lap[1 : n + 1, :-1, :]
-    # pragma :I=>parallel :J=>parallel :K=>simd
+    # pragma 0=>parallel 1=>parallel :=>simd
     fly = np.where((res * (f[2 : n + 2, 2 : m + 3, :] - f[2 : n + 2, 1 : m + 2, :])) > 0, 0, res)
-    # pragma :I=>parallel :J=>parallel :K=>simd
+    # pragma 0=>parallel 1=>parallel 2=>simd
     out[:, :, :] = f[2 : n + 2, 2 : m + 2, :] - coeff[:, :, :] * (
         flx[1:, :, :] - flx[:-1, :, :] + fly[:, 1:, :] - fly[:, :-1, :]
     )
@@ -199,11 +199,11 @@ def test_a_mask_that_needs_no_positions_makes_no_array():
 
 @appy.jit
 def partly(a):
-    # pragma :N=>simd
+    # pragma 0=>simd
     b = a * 2
     # pragma :N=>simd
     c = np.sort(b[::-1])
-    # pragma :N=>simd
+    # pragma 0=>simd
     d = b + 1
     return c, d
 
@@ -219,7 +219,7 @@ def test_what_a_group_cannot_compile_is_interpreted_alone():
 
 @appy.jit(strict=True)
 def broadcast(a, b, out):
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     out[:, :] = a + b
 
 
@@ -240,9 +240,9 @@ def test_shapes_that_do_not_agree_raise_what_numpy_raises():
 @appy.jit(strict=True)
 def leaving(a):
     b = None
-    # pragma :N=>simd
+    # pragma 0=>simd
     b = a + 1
-    # pragma :N=>simd
+    # pragma 0=>simd
     a = b * 2
     return a, b
 
@@ -257,7 +257,7 @@ def test_names_bound_to_fresh_arrays():
 
 @appy.jit(strict=True)
 def scattered(x, y, idx):
-    # pragma :N=>simd
+    # pragma 0=>simd
     x[idx] = y
 
 
@@ -281,11 +281,11 @@ def test_what_overlaps_the_target_is_read_before_it_is_stored_to():
 @appy.jit(strict=True)
 def half_guarded(a, e):
     try:
-        # pragma :N=>simd
+        # pragma :=>simd
         a[:] = 1.0
     except ValueError:
         return "caught"
-    # pragma :N=>simd
+    # pragma 0=>simd
     c = e**e
     return c
 
@@ -298,11 +298,11 @@ def test_a_group_does_not_reach_out_of_a_try():
 
 @appy.jit(strict=True)
 def multiplied(a, b, x):
-    # pragma :M=>parallel
+    # pragma 0=>parallel
     c = a @ b
-    # pragma :M=>parallel
+    # pragma 0=>parallel
     d = x @ a
-    # pragma :M=>parallel
+    # pragma 0=>parallel
     s = a.sum(axis=0)
     return c, d, s
 
@@ -322,11 +322,11 @@ def test_products_at_the_edges_of_their_blocks(m, k, n):
 @appy.jit(strict=True)
 def early(b, d, g, state):
     try:
-        # pragma :N=>simd
+        # pragma 0=>simd
         v = b * 2
-        # pragma :N=>simd
+        # pragma :=>simd
         d[:] = 7
-        # pragma :N=>simd
+        # pragma 0=>simd
         d[g] = -1
     finally:
         state.append(v)
@@ -343,7 +343,7 @@ def test_what_statements_before_a_failing_one_have_assigned_is_there():
 
 @appy.jit(strict=True)
 def repeated_gather(a, b, g):
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     c = a + b[g]
     return c
 

@@ -86,9 +86,9 @@ def test_as_python(form, op, dtype, tmp_path):
 
 def repeated(h, idx, v, n):
     h[idx[:n]] += v[:n]
-    # pragma :N=>simd
+    # pragma 0=>simd
     h[idx[:n]] += v[:n]
-    # pragma :N=>simd
+    # pragma 0=>simd
     h[idx[:n]] *= v[:n]
 
 

@@ -27,35 +27,35 @@ SHAPES = [
 
 @appy.jit(strict=True)
 def product(a, b):
-    # pragma :M=>parallel
+    # pragma 0=>parallel
     c = a @ b
     return c
 
 
 @appy.jit(strict=True)
 def right_turned(a, b):
-    # pragma :M=>parallel
+    # pragma 0=>parallel
     c = a @ b.T
     return c
 
 
 @appy.jit(strict=True)
 def left_turned(a, b):
-    # pragma :M=>parallel
+    # pragma 0=>parallel
     c = a.T @ b
     return c
 
 
 @appy.jit(strict=True)
 def both_turned(a, b):
-    # pragma :M=>parallel
+    # pragma 0=>parallel
     c = np.einsum("ki,jk->ij", a, b)
     return c
 
 
 @appy.jit(strict=True)
 def accumulated(alpha, a, b, c):
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel ::2=>simd
     c += alpha * a @ b[:, ::2]
 
 
@@ -105,7 +105,7 @@ def test_a_product_that_reads_what_it_is_stored_to():
 
     @appy.jit(strict=True)
     def squared(a):
-        # pragma :M=>parallel
+        # pragma 0=>parallel
         a += a @ a
 
     squared(a)
@@ -131,9 +131,9 @@ def test_no_subscript_leaves_a_tile(shape):
     """The evaluator ends the process where one does."""
 
     def sides(a, b, c, d):
-        # pragma :M=>parallel
+        # pragma 0=>parallel
         p = a @ b
-        # pragma :M=>parallel
+        # pragma 0=>parallel
         q = c.T @ d.T
         return p, q
 
@@ -165,7 +165,7 @@ def test_exact_products_are_numpys():
 def test_a_vector_times_a_matrix_adds_rows():
     @appy.jit(strict=True)
     def weighted(y, a):
-        # pragma :N=>parallel
+        # pragma 0=>parallel
         x = y @ a
         return x
 
@@ -182,9 +182,9 @@ def test_a_vector_times_a_matrix_adds_rows():
 def test_sums_of_columns_add_several_rows_at_a_time(shape, dtype):
     @appy.jit(strict=True)
     def columns(a, y):
-        # pragma :M=>reduction(sum) :N=>parallel
+        # pragma 1=>reduction(sum) 0=>parallel
         s = a.sum(axis=0)
-        # pragma :N=>parallel
+        # pragma 0=>parallel
         p = y @ a
         return s, p
 

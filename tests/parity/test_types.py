@@ -50,15 +50,15 @@ def test_conversions_of_halves_and_integers(dtype):
 
 @appy.jit(strict=True)
 def functions(z):
-    # pragma :n=>simd
+    # pragma 0=>simd
     a = np.exp(z)
-    # pragma :n=>simd
+    # pragma 0=>simd
     b = np.sqrt(z)
-    # pragma :n=>simd
+    # pragma 0=>simd
     c = np.log(z)
-    # pragma :n=>simd
+    # pragma 0=>simd
     d = 1 / z
-    # pragma :n=>simd
+    # pragma 0=>simd
     e = np.abs(z)
     return a, b, c, d, e
 
@@ -156,11 +156,11 @@ def test_other_records_are_no_other_specialization():
 
 @appy.jit(strict=True)
 def neighbours_and_rounded(h, b):
-    # pragma :n=>simd
+    # pragma 0=>simd
     up = np.nextafter(h, np.float16(1))
-    # pragma :n=>simd
+    # pragma 0=>simd
     rounded = np.round(b)
-    # pragma :n=>simd
+    # pragma 0=>simd
     larger = np.maximum(h, np.float16(-0.0))
     return up, rounded, larger
 

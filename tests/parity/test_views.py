@@ -27,7 +27,7 @@ def transposed(a):
 
 
 def of_a_new_array(a):
-    # pragma :N=>simd
+    # pragma 0=>simd
     b = np.zeros(a.shape)
     # pragma :N=>simd
     x = b[1:, ::2]
@@ -61,7 +61,7 @@ def of_varying_length(a):
 def diagonal(a):
     # pragma :N=>simd
     d = np.diagonal(a, 1)
-    # pragma :N=>simd
+    # pragma 0=>simd
     a += 1
     return (d,)
 

@@ -24,7 +24,7 @@ def half_saxpy(x, y, a):
 
 @program(halves((37, 53), (53,), (37, 1), (37, 53)), dtypes=HALF, ulps=0)
 def half_statement(a, row, column, out):
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     out[:, :] = a * row + column / 2 - a[:1, :] * 3 + np.sqrt(np.abs(a)) % 0.25 - column // 0.125
 
 
@@ -76,66 +76,66 @@ def half_extremes(x):
 
 @program(halves((40, 51)), dtypes=HALF, ulps=40, scale=4)
 def half_reductions(x):
-    # pragma :M=>parallel :N=>reduction(sum)
+    # pragma 0=>parallel 1=>reduction(sum)
     s = np.sum(x, axis=1)
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     c = x.sum(axis=0, keepdims=True)
-    # pragma :M=>simd
+    # pragma 0=>simd
     m = x.mean(axis=1)
-    # pragma :M=>simd
+    # pragma 0=>simd
     v = np.var(x, axis=1)
-    # pragma :M=>simd
+    # pragma 0=>simd
     d = x.std()
-    # pragma :M=>simd
+    # pragma :=>simd
     p = np.prod(x[:, :3], axis=1)
-    # pragma :M=>simd
+    # pragma 0=>simd
     q = np.cumsum(x, axis=1)
     return s, c, m, v, d, p, q
 
 
 @program(halves((40, 51)), dtypes=HALF, ulps=0)
 def half_choices(x):
-    # pragma :M=>simd
+    # pragma 0=>simd
     a = np.max(x, axis=1)
-    # pragma :M=>simd
+    # pragma 0=>simd
     b = x.min()
-    # pragma :M=>simd
+    # pragma 0=>simd
     c = np.argmax(x, axis=0)
-    # pragma :M=>simd
+    # pragma 0=>simd
     d = (x > 0.5).any(axis=1)
-    # pragma :M=>simd
+    # pragma :=>simd
     e = np.where(x < x[:, :1], -x, abs(x))
-    # pragma :M=>simd
+    # pragma 0=>simd
     f = (x == e) | (x != x)
     return a, b, c, d, e, f
 
 
 @program(halves((30, 20), (20, 17), (20,)), dtypes=HALF, ulps=16, scale=4)
 def half_products(a, b, v):
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     c = a @ b
-    # pragma :M=>parallel
+    # pragma 0=>parallel
     d = a @ v
-    # pragma :N=>simd
+    # pragma 0=>simd
     e = np.outer(v, v)
-    # pragma :N=>simd
+    # pragma 0=>simd
     f = np.dot(v, v)
-    # pragma :N=>simd
+    # pragma 0=>simd
     g = np.einsum("ij,ij->j", a, a)
     return c, d, e, f, g
 
 
 @program(halves((333,), (333,)), dtypes=HALF, ulps=2, scale=0.05)
 def half_elementary(x, y):
-    # pragma :N=>simd
+    # pragma 0=>simd
     a = np.exp(x) + np.log(np.abs(y) + 1) + np.sin(x) * np.cos(y)
-    # pragma :N=>simd
+    # pragma 0=>simd
     b = np.tanh(x) - np.arctan2(x, y) + np.hypot(x, y) + np.degrees(x) + np.logaddexp(x, y)
-    # pragma :N=>simd
+    # pragma 0=>simd
     c = np.power(np.abs(x), 1.5) + x**2 - np.abs(x) ** y
-    # pragma :N=>simd
+    # pragma 0=>simd
     d = np.floor(x * 9) + np.rint(y * 9) + np.sign(x) + np.copysign(y, x) + np.fmax(x, y)
-    # pragma :N=>simd
+    # pragma 0=>simd
     e = np.isnan(x) | np.isinf(1 / y) | np.signbit(x)
     return a, b, c, d, e
 
@@ -147,17 +147,17 @@ def half_elementary(x, y):
     scale=1,
 )
 def half_mixed(x, h):
-    # pragma :N=>simd
+    # pragma 0=>simd
     a = x + h
-    # pragma :N=>simd
+    # pragma 0=>simd
     b = np.maximum(x, h) * 2.5 - 7
-    # pragma :N=>simd
+    # pragma 0=>simd
     c = (h * 100).astype(x.dtype)
-    # pragma :N=>simd
+    # pragma 0=>simd
     d = x.astype(np.float16) < h
-    # pragma :N=>simd
+    # pragma :=>simd
     h[:] = x
-    # pragma :N=>simd
+    # pragma 0=>simd
     e = np.where(d, x, h)
     return a, b, c, d, e
 
@@ -168,9 +168,9 @@ def half_mixed(x, h):
     ulps=2,
 )
 def half_from_small_integers(x, y):
-    # pragma :N=>simd
+    # pragma 0=>simd
     a = np.sqrt(x)
-    # pragma :N=>simd
+    # pragma 0=>simd
     b = np.exp(-np.sin(y)) + np.arctan2(x, y)
     s = np.float16(0)
     # pragma simd
@@ -283,63 +283,63 @@ def complex_sums(x):
 
 @program(complexes((37, 53), (53,), (37, 53)), dtypes=COMPLEX, ulps=32)
 def complex_statement(a, row, out):
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     out[:, :] = a * row + a[:1] / (row + 3) - 2j * np.conj(a) + a.real - 1
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     b = (a + row).T
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     a *= 1 + 1j
-    # pragma :N=>simd
+    # pragma ::2=>simd
     a[1, ::2] = row[::-2]
-    # pragma :N=>simd
+    # pragma 0=>simd
     out.imag[0] = 3
-    # pragma :N=>simd
+    # pragma :=>simd
     out.real[:, 1] += a.imag[:, 2]
     return b, out[3, 4], a.shape, a.dtype == out.dtype
 
 
 @program(complexes((400,), (400,)), dtypes=COMPLEX)
 def complex_overlap(a, b):
-    # pragma :N=>simd
+    # pragma :-1=>simd
     a[1:] = a[:-1] * 1j
-    # pragma :N=>simd
+    # pragma ::-1=>simd
     b[:] = b[::-1] - b.imag
-    # pragma :N=>simd
+    # pragma :=>simd
     b[:] = b * b
 
 
 @program(complexes((333,)), dtypes=COMPLEX, ulps=16, scale=1)
 def complex_functions(z):
-    # pragma :N=>simd
+    # pragma 0=>simd
     a = np.exp(z) + np.sqrt(z)
-    # pragma :N=>simd
+    # pragma 0=>simd
     b = np.log(z)
-    # pragma :N=>simd
+    # pragma 0=>simd
     c = np.abs(z) + np.angle(z) - np.imag(z)
-    # pragma :N=>simd
+    # pragma 0=>simd
     d = z**3 - z**2
-    # pragma :N=>simd
+    # pragma 0=>simd
     e = 1 / z
-    # pragma :N=>simd
+    # pragma 0=>simd
     f = (z == a) | (z != z) | (z < a) & np.isfinite(z)
-    # pragma :N=>simd
+    # pragma 0=>simd
     g = np.where(z.real > 0, z, -z.conj())
     return a, b, c, d, e, f, g
 
 
 @program(complexes((30, 20), (20, 17), (20,)), dtypes=COMPLEX, ulps=64, scale=4)
 def complex_products(a, b, v):
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     c = a @ b
-    # pragma :M=>parallel
+    # pragma 0=>parallel
     d = a @ v
-    # pragma :N=>simd
+    # pragma 0=>simd
     f = np.dot(v, v)
-    # pragma :M=>parallel
+    # pragma 0=>parallel
     g = np.sum(a, axis=1)
-    # pragma :M=>simd
+    # pragma 0=>simd
     h = a.mean(axis=0)
-    # pragma :M=>simd
+    # pragma 0=>simd
     k = v.prod()
     return c, d, f, g, h, k
 
@@ -350,33 +350,33 @@ def complex_products(a, b, v):
     ulps=16,
 )
 def complex_mixed(x, z):
-    # pragma :N=>simd
+    # pragma 0=>simd
     a = x * 1j
-    # pragma :N=>simd
+    # pragma 0=>simd
     b = x + z
-    # pragma :N=>simd
+    # pragma 0=>simd
     c = z / (x + 2.5)
-    # pragma :N=>simd
+    # pragma :=>simd
     z[:] = x
-    # pragma :N=>simd
+    # pragma 0=>simd
     d = x.astype(complex) - 2
     return a, b, c, d
 
 
 @program(lambda dtype, rng: (7, dtype, *complexes((7,))(dtype, rng)), dtypes=COMPLEX)
 def complex_arrays_made(n, dtype, x):
-    # pragma :N=>simd
+    # pragma 0=>simd
     a = np.zeros(n, dtype=complex)
-    # pragma :N=>simd
+    # pragma 0=>simd
     b = np.ones((n, 2), np.complex64)
-    # pragma :N=>simd
+    # pragma 0=>simd
     c = np.zeros_like(x)
     # pragma parallel for
     for i in range(n):
         a[i] = x[i] * i
         b[i, 1] -= a[i]
         c[i] += complex(i, -1)
-    # pragma :N=>simd
+    # pragma 0=>simd
     d = x.copy()
     return a, b, c, d
 
@@ -436,9 +436,9 @@ def fields_of_records(r):
     for i in range(r["x"].shape[0]):
         s += r["x"][i] * r["n"][i]
         r["z"][i] *= r["x"][i]
-    # pragma :N=>simd
+    # pragma :-1=>simd
     r["x"][1:] = r["x"][:-1] + r["h"][1:]
-    # pragma :N=>simd
+    # pragma 0=>simd
     t = np.sum(r["n"])
     return s, t
 
@@ -465,5 +465,5 @@ def unaligned_array(a, b):
     # pragma simd
     for i in range(a.shape[0]):
         a[i] = a[i] * 2 + b[i]
-    # pragma :N=>simd
+    # pragma :=>simd
     b[:] = a[::-1] + a

@@ -1,0 +1,121 @@
+// Items of tensor pragmas: the statement that is traced, and what its items are at entry.
+#include <algorithm>
+
+#include "runtime/numpy.h"
+#include "trace/recorder.h"
+
+namespace appy::trace {
+
+using bytecode::Instruction;
+
+/// Which statement the instruction belongs to; those of helper functions belong to the statement that calls.
+void Recorder::follow_statement(const Instruction& i) {
+  if (frame_->function >= 0 || !i.position.line) return;
+  const int line = i.position.line;
+  if (placed_ && line >= placed_->line && line <= placed_->end_line) return;
+  placed_ = nullptr;
+  for (const pragma::Placed& p : region_.pragmas) {
+    if (!p.pragma.items.empty() && line >= p.line && line <= p.end_line) placed_ = &p;
+  }
+}
+
+const pragma::NamedSlice* Recorder::named_slice(const Instruction& i) const {
+  if (!placed_ || frame_->function >= 0) return nullptr;
+  const bytecode::Position& at = i.position;
+  for (const pragma::NamedSlice& s : placed_->slices) {
+    if (s.line == at.line && s.column == at.column && s.end_line == at.end_line && s.end_column == at.end_column) {
+      return &s;
+    }
+  }
+  return nullptr;
+}
+
+Statement* Recorder::statement() { return placed_ ? &statement_of(*placed_) : nullptr; }
+
+std::string Recorder::variable_of(const Traced& array) const {
+  if (array.input >= 0) return signature_.inputs[static_cast<size_t>(array.input)].name;
+  for (size_t k = 0; k < static_cast<size_t>(region_.code->co_nlocalsplus); ++k) {
+    const Slot& s = slots_[k];
+    const bool holds = s.kind == Slot::Kind::value && s.traced.kind == Kind::array && s.traced.value == array.value;
+    if (holds) return variable_name(static_cast<int>(k));
+  }
+  return {};
+}
+
+/// The integer that the expression is at entry, with the names of dim_info; nothing where it has no value.
+std::optional<int64_t> Recorder::entry_number(const std::string& expression, const pragma::Placed& placed) {
+  if (expression.find('(') != std::string::npos) return {};  // nothing is called for a hint
+  const Ref names = entry_names();
+  for (const pragma::ExtentName& e : placed.extents) {
+    PyObject* array = names ? PyDict_GetItemString(names.get(), e.array.c_str()) : nullptr;
+    if (!array || !PyArray_Check(array) || PyDict_GetItemString(names.get(), e.name.c_str())) continue;
+    auto* a = reinterpret_cast<PyArrayObject*>(array);
+    if (e.axis >= PyArray_NDIM(a)) continue;
+    const Ref extent = Ref::steal(PyLong_FromSsize_t(PyArray_DIM(a, e.axis)));
+    if (extent) PyDict_SetItemString(names.get(), e.name.c_str(), extent.get());
+  }
+  const Ref value =
+      Ref::steal(names ? PyRun_String(expression.c_str(), Py_eval_input, scope_.globals, names.get()) : nullptr);
+  const Ref index = Ref::steal(value ? PyNumber_Index(value.get()) : nullptr);
+  const int64_t number = index ? PyLong_AsLongLong(index.get()) : 0;
+  if (!PyErr_Occurred()) return number;
+  PyErr_Clear();
+  return {};
+}
+
+Statement& Recorder::statement_of(const pragma::Placed& placed) {
+  std::unique_ptr<Statement>& made = statements_[&placed];
+  if (made) return *made;
+  made = std::make_unique<Statement>();
+  made->placed = &placed;
+  const ir::LocId here = builder_.loc();
+  builder_.set_loc(loc_of(placed));
+  const auto argument = [&](const std::optional<pragma::IntArg>& a, const std::string& what) -> int64_t {
+    if (!a || a->text.empty()) return a ? a->value : 0;
+    const std::optional<int64_t> value = entry_number(a->text, placed);
+    if (value && *value > 0) return *value;
+    remark(ir::Severity::warning, what + "(" + a->text + ") is ignored: it is no positive integer at entry");
+    return 0;
+  };
+  for (size_t k = 0; k < placed.pragma.items.size(); ++k) {
+    const pragma::TensorItem& text = placed.pragma.items[k];
+    Statement::Item& item = made->items.emplace_back();
+    item.text = &text;
+    item.le = argument(text.le, "le");
+    item.block = argument(text.block, "block");
+    item.found = std::any_of(placed.slices.begin(), placed.slices.end(), [&](const pragma::NamedSlice& s) {
+      return s.line > 0 && std::find(s.items.begin(), s.items.end(), static_cast<int>(k)) != s.items.end();
+    });
+    const size_t colon = text.dim.find(':');
+    if (text.dim.find_first_not_of("0123456789") == std::string::npos) {
+      item.position = text.dim.size() < 3 ? std::stoi(text.dim) : 99;
+    } else if (colon == std::string::npos) {
+      item.extent = entry_number(text.dim, placed);
+    } else if (const std::string stop = text.dim.substr(colon + 1); !stop.empty()) {
+      const std::string start = text.dim.substr(0, colon);
+      const std::optional<int64_t> high = entry_number(stop, placed);
+      const std::optional<int64_t> low = start.empty() ? 0 : entry_number(start, placed);
+      // From the end: only the text can say of which dimension.
+      if (high && low && *low >= 0 && *high >= *low) item.extent = *high - *low;
+    }
+  }
+  builder_.set_loc(here);
+  return *made;
+}
+
+ir::LocId Recorder::loc_of(const pragma::Placed& placed) {
+  const int line = placed.pragma_line ? placed.pragma_line : placed.line;
+  return graph_->add_loc({region_frame_.file, line, 0, 0});
+}
+
+/// Warns of items that name nothing, or say something else than the statement does.
+void Recorder::review_items() {
+  for (const pragma::Placed& placed : region_.pragmas) {
+    const auto found = statements_.find(&placed);
+    if (found == statements_.end()) continue;
+    builder_.set_loc(loc_of(placed));
+    for (std::string& text : review(*found->second)) remark(ir::Severity::warning, std::move(text));
+  }
+}
+
+}  // namespace appy::trace

@@ -15,11 +15,16 @@ class Explanation:
     def __init__(self, name: str, regions: list[dict[str, Any]]) -> None:
         self.name = name
         self.regions = regions
+        self.tuned: dict[str, dict[str, Any] | None] = {}
 
     def __str__(self) -> str:
         if not self.regions:
             return f"{self.name}: no region"
-        return "\n".join(line for region in self.regions if self._is_shown(region) for line in _region_lines(region))
+        lines = [line for region in self.regions if self._is_shown(region) for line in _region_lines(region)]
+        for kind, values in self.tuned.items():
+            what = ", ".join(f"{name} = {value}" for name, value in (values or {}).items())
+            lines.append(f"tuned for ({kind}): {what or 'candidates are measured'}")
+        return "\n".join(lines)
 
     def _is_shown(self, region: dict[str, Any]) -> bool:
         """Statements that only ever ran as part of a group have nothing of their own to tell."""
@@ -44,15 +49,27 @@ def explain(function: Callable[..., Any]) -> Explanation:
     passes that changed something, and for what stays in the interpreter the reason and the remedy.
     """
     inner: Any = function
+    tuner = getattr(inner, "__appy_tuner__", None)
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
+        tuner = tuner or getattr(inner, "__appy_tuner__", None)
     code = getattr(getattr(inner, "__func__", inner), "__code__", None)
     if code is None:
         raise TypeError(f"appy.explain takes a function, not {type(function).__name__}")
-    reports = [_C.region_report(region) for region in regions_of(code)]
+    regions = list(regions_of(code)) if tuner is None else _used(tuner)
+    reports = [_C.region_report(region) for region in regions]
     explanation = Explanation(code.co_qualname, [r for r in reports if r is not None])
+    if tuner is not None:
+        explanation.tuned = tuner.chosen()
     print(explanation)
     return explanation
+
+
+def _used(tuner: Any) -> list[Any]:
+    """The regions of the variants that were chosen, or of all where none is yet."""
+    best = {k.best for k in tuner.kinds.values() if k.best is not None}
+    variants = [tuner.variants[k] for k in sorted(best)] or [tuner.base, *tuner.variants]
+    return [region for variant in variants for region in regions_of(variant.__code__)]
 
 
 def _region_lines(region: dict[str, Any]) -> list[str]:

@@ -15,12 +15,12 @@ TRAFFIC = {"vector_add": 24 * N, "chain": 32 * N, "gesummv": 16 * 4000 * 4000}
 
 
 def vector_add(a, b, c):
-    # pragma :N=>parallel,simd
+    # pragma 0=>parallel,simd
     c[:] = a + b
 
 
 def chain(a, b, c, out):
-    # pragma :N=>parallel,simd
+    # pragma 0=>parallel,simd
     out[:] = a * b + c - a / 3 + b * 2
 
 
@@ -32,29 +32,29 @@ def softmax(x, out):
 
 
 def gesummv(alpha, beta, a, b, x, y):
-    # pragma :M=>parallel :N=>reduction(sum)
+    # pragma 0=>parallel 1=>reduction(sum)
     y[:] = alpha * a @ x + beta * b @ x
 
 
 def gemver(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     a += np.outer(u1, v1) + np.outer(u2, v2)
-    # pragma :N=>parallel
+    # pragma 0=>parallel
     x += beta * y @ a + z
-    # pragma :M=>parallel :N=>reduction(sum)
+    # pragma 0=>parallel 1=>reduction(sum)
     w += alpha * a @ x
 
 
 def heat_3d(steps, a, b):
     for _ in range(1, steps):
-        # pragma 1:M-1=>parallel 1:N-1=>parallel 1:K-1=>simd
+        # pragma 0=>parallel 1=>parallel 2=>simd
         b[1:-1, 1:-1, 1:-1] = (
             0.125 * (a[2:, 1:-1, 1:-1] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[:-2, 1:-1, 1:-1])
             + 0.125 * (a[1:-1, 2:, 1:-1] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[1:-1, :-2, 1:-1])
             + 0.125 * (a[1:-1, 1:-1, 2:] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[1:-1, 1:-1, :-2])
             + a[1:-1, 1:-1, 1:-1]
         )
-        # pragma 1:M-1=>parallel 1:N-1=>parallel 1:K-1=>simd
+        # pragma 0=>parallel 1=>parallel 2=>simd
         a[1:-1, 1:-1, 1:-1] = (
             0.125 * (b[2:, 1:-1, 1:-1] - 2.0 * b[1:-1, 1:-1, 1:-1] + b[:-2, 1:-1, 1:-1])
             + 0.125 * (b[1:-1, 2:, 1:-1] - 2.0 * b[1:-1, 1:-1, 1:-1] + b[1:-1, :-2, 1:-1])
@@ -65,22 +65,22 @@ def heat_3d(steps, a, b):
 
 def hdiff(in_field, out_field, coeff):
     i, j = out_field.shape[0], out_field.shape[1]
-    # pragma :I=>parallel :J=>parallel :K=>simd
+    # pragma 0=>parallel 1=>parallel 2=>simd
     lap = 4.0 * in_field[1 : i + 3, 1 : j + 3, :] - (
         in_field[2 : i + 4, 1 : j + 3, :]
         + in_field[0 : i + 2, 1 : j + 3, :]
         + in_field[1 : i + 3, 2 : j + 4, :]
         + in_field[1 : i + 3, 0 : j + 2, :]
     )
-    # pragma :I=>parallel :J=>parallel :K=>simd
+    # pragma 0=>parallel 1=>parallel 2=>simd
     res = lap[1:, 1 : j + 1, :] - lap[:-1, 1 : j + 1, :]
-    # pragma :I=>parallel :J=>parallel :K=>simd
+    # pragma 0=>parallel 1=>parallel 2=>simd
     flx = np.where((res * (in_field[2 : i + 3, 2 : j + 2, :] - in_field[1 : i + 2, 2 : j + 2, :])) > 0, 0, res)
-    # pragma :I=>parallel :J=>parallel :K=>simd
+    # pragma 0=>parallel 1=>parallel 2=>simd
     res = lap[1 : i + 1, 1:, :] - lap[1 : i + 1, :-1, :]
-    # pragma :I=>parallel :J=>parallel :K=>simd
+    # pragma 0=>parallel 1=>parallel 2=>simd
     fly = np.where((res * (in_field[2 : i + 2, 2 : j + 3, :] - in_field[2 : i + 2, 1 : j + 2, :])) > 0, 0, res)
-    # pragma :I=>parallel :J=>parallel :K=>simd
+    # pragma 0=>parallel 1=>parallel 2=>simd
     out_field[:, :, :] = in_field[2 : i + 2, 2 : j + 2, :] - coeff[:, :, :] * (
         flx[1:, :, :] - flx[:-1, :, :] + fly[:, 1:, :] - fly[:, :-1, :]
     )
@@ -93,14 +93,14 @@ def layer_norm(x, gain, bias, out):
 
 
 def normalised(a, b):
-    # pragma :M=>parallel :N=>reduction(sum)
+    # pragma 0=>parallel 1=>reduction(sum)
     s = np.sum(a, 1)
-    # pragma :M=>parallel :N=>simd
+    # pragma 0=>parallel 1=>simd
     b[:, :] = a / s[:, None]
 
 
 def column_sums(a, s):
-    # pragma :M=>reduction(sum) :N=>parallel
+    # pragma 0=>parallel 1=>reduction(sum)
     s[:] = a.sum(axis=0)
 
 
@@ -113,7 +113,7 @@ def syrk(alpha, beta, c, a):
 
 
 def exponential(x, y):
-    # pragma :N=>parallel,simd
+    # pragma 0=>parallel,simd
     y[:] = np.exp(x)
 
 

@@ -7,6 +7,7 @@
 #include "trace/complex.h"
 #include "trace/conversion.h"
 #include "trace/functions.h"
+#include "trace/tensor_call.h"
 #include "trace/tensor_mapping.h"
 
 namespace appy::trace {
@@ -196,10 +197,29 @@ std::optional<Traced> constructed_number(Context& c, PyObject* callable, std::sp
 }
 
 bool acts_on_parts(std::string_view name) {
-  for (std::string_view known : {"sum", "mean", "cumsum", "transpose", "expand_dims"}) {
+  for (std::string_view known : {"sum", "cumsum", "transpose", "expand_dims"}) {
     if (name == known) return true;
   }
   return false;
+}
+
+/// The quotient of complex numbers that NumPy takes, not one of the parts: with infinities they differ.
+Traced mean(Context& c, const Traced& self, std::span<const Traced> args, Named kwargs) {
+  const Call call(c, "mean", "axis dtype out keepdims where", args, kwargs);
+  call.refuse_given({"dtype", "out", "where"});
+  const auto [re, im] = parts_of(c, self);
+  const TensorRef parts[] = {as_tensor(c, re), as_tensor(c, im)};
+  Axes axes = call.axes(parts[0]->rank());
+  axes.keep = call.flag("keepdims");
+  Emit e(c);
+  Value* count = e.i64(1);
+  for (size_t d = 0; d < axes.reduced.size(); d++) {
+    if (axes.reduced[d]) count = e.op(Opcode::mul_, {count, parts[0]->shape[d]});
+  }
+  const Traced total =
+      complex_of(reduce(c, Reduction::sum, parts[0], axes, {}, {}), reduce(c, Reduction::sum, parts[1], axes, {}, {}));
+  const Traced n = np_scalar(e.cast(count, dtype_of_part(c, self)));
+  return binary(c, BinaryOp::true_divide, total, n);
 }
 
 Traced method_call(Context& c, const Traced& self, const std::string& name, std::span<const Traced> args,
@@ -235,6 +255,7 @@ Traced method_call(Context& c, const Traced& self, const std::string& name, std:
     assign_pair(c, as_tensor(c, re), as_tensor(c, im), args[0]);
     return object(Py_None);
   }
+  if (name == "mean") return mean(c, self, args, kwargs);
   if (name == "prod") return all_products(c, self, args.size() + kwargs.size());
   if (name == "dot" && args.size() == 1 && kwargs.empty()) return complex_matmul(c, self, args[0]);
   if (!acts_on_parts(name)) refuse_call(c, name);
@@ -433,8 +454,7 @@ std::optional<Traced> call_complex(Context& c, const Traced& callable, std::span
       refuse_call(c, name);
     }
     if (!is_complex(args[0]) || !is_complex_tensor(args[0])) refuse_call(c, name);
-    if (name == "prod" || name == "copy") return method_call(c, args[0], name, args.subspan(1), kwargs);
-    if (!acts_on_parts(name)) refuse_call(c, name);
+    if (name != "prod" && name != "copy" && name != "mean" && !acts_on_parts(name)) refuse_call(c, name);
     return method_call(c, args[0], name, args.subspan(1), kwargs);
   }
   if (!complex_arguments) return {};

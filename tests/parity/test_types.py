@@ -175,3 +175,26 @@ def test_functions_that_look_at_the_words_of_halves():
     want = np.maximum(h, np.float16(-0.0))
     np.testing.assert_array_equal(np.signbit(larger), np.signbit(want))
     np.testing.assert_array_equal(larger, want)
+
+
+@appy.jit(strict=True)
+def complex_means(z, whole, rows):
+    # pragma 0=>parallel
+    whole[0] = np.mean(z)
+    # pragma 0=>parallel
+    rows[:] = z.mean(axis=1)
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+def test_a_mean_is_a_quotient_of_complex_numbers(dtype):
+    """Infinities and NaN in one part reach the other."""
+    inf, nan = np.inf, np.nan
+    for special in (complex(inf, 1), complex(1, inf), complex(nan, 1), complex(1, nan), complex(-inf, inf), 3 + 4j):
+        z = np.array([[1 + 2j, special, 2], [1, 2j, 3]], dtype)
+        whole, rows = np.zeros(1, dtype), np.zeros(2, dtype)
+        complex_means(z, whole, rows)
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(whole[0], np.mean(z), rtol=1e-6)
+            np.testing.assert_allclose(rows, z.mean(axis=1), rtol=1e-6)
+            for part in ("real", "imag"):
+                np.testing.assert_array_equal(np.isnan(getattr(rows, part)), np.isnan(getattr(z.mean(axis=1), part)))

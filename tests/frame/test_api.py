@@ -1,6 +1,7 @@
 """Options, switches, the uncompiled library."""
 
 import ast
+import os
 import subprocess
 import sys
 import types
@@ -126,7 +127,7 @@ def test_library():
     assert np.array_equal(appy.mv(a, np.ones(2)), a @ np.ones(2))
     assert appy.dot is np.dot and appy.sum is np.sum and appy.where is np.where and appy.min is np.min
     assert appy.vidx(4, 8, 10).tolist() == [4, 5, 6, 7, 8, 9] and appy.vidx(0, 2, bound=9).tolist() == [0, 1]
-    assert appy.MVL == 128 and abs(appy.erf(0.5) - 0.5204998778130465) < 1e-15
+    assert appy.MVL in (128, 256, 512, 1024) and abs(appy.erf(0.5) - 0.5204998778130465) < 1e-15
     assert appy.utils.allclose(a, a.copy()) and not appy.utils.allclose(a, a + 1, verbose=False)
     assert appy.utils.bench(lambda: None, warmup=1, repeat=3) >= 0
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
@@ -147,7 +148,7 @@ def test_star_import_shadows_no_builtin():
     import builtins
 
     assert not [n for n in space if hasattr(builtins, n) and n != "__builtins__" and not n.startswith("__")]
-    assert space["vidx"] and space["zeros"] and space["MVL"] == 128
+    assert space["vidx"] and space["zeros"] and space["MVL"] == appy.MVL
 
 
 def test_stub_matches_the_module():
@@ -184,3 +185,18 @@ def _split(signature):
         else:
             current += c
     return [p for p in [*out, current] if p.strip()]
+
+
+@pytest.mark.parametrize(
+    ("l1_bytes", "length"), [(0, 128), (4096, 128), (16384, 256), (32768, 512), (49152, 512), (1 << 20, 1024)]
+)
+def test_machine_vector_length(l1_bytes, length):
+    from appy._library import machine_vector_length
+
+    assert machine_vector_length(l1_bytes) == length
+
+
+def test_uncompiled_vectors_have_the_length_of_the_language():
+    command = [sys.executable, "-c", "import appy; print(appy.MVL)"]
+    out = subprocess.run(command, env={**os.environ, "APPY_DISABLE": "1"}, capture_output=True, text=True, check=True)
+    assert out.stdout == "128\n"

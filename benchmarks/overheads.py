@@ -164,6 +164,51 @@ def child_decoration():
     return {"first": times[0], "further": statistics.median(times[1:])}
 
 
+def child_norm():
+    """`mag(x)` is the same in every iteration: seconds at n and 2n, on one thread and written without `parallel`."""
+    import math
+
+    import numpy as np
+
+    import appy
+
+    def mag(x):
+        total = 0.0
+        for k in range(len(x)):
+            total += x[k] * x[k]
+        return math.sqrt(total)
+
+    def parallel(x, out):
+        # pragma parallel for simd
+        for i in range(len(x)):
+            out[i] = x[i] / mag(x)
+
+    def serial(x, out):
+        # pragma simd
+        for i in range(len(x)):
+            out[i] = x[i] / mag(x)
+
+    n = 100_000
+    threaded, one, alone = (
+        appy.jit(strict=True, threads=threads)(f) for f, threads in ((parallel, None), (parallel, 1), (serial, None))
+    )
+    best = dict.fromkeys(("n", "2n", "one", "serial"), float("inf"))
+    for _ in range(40):
+        for name, function, size in (
+            ("n", threaded, n),
+            ("2n", threaded, 2 * n),
+            ("one", one, n),
+            ("serial", alone, n),
+        ):
+            x, out = np.ones(size), np.empty(size)
+            function(x, out)
+            start = time.perf_counter()
+            for _ in range(5):
+                function(x, out)
+            best[name] = min(best[name], (time.perf_counter() - start) / 5)
+    return best
+
+
 def child_import():
     start = time.perf_counter()
     import numpy  # noqa: F401
@@ -248,6 +293,13 @@ class Bench:
         self.row("first decoration in a 500-line file", statistics.median(a["first"] for a in answers) * 1e3, "ms", 10)
         self.row("each further function", statistics.median(a["further"] for a in answers) * 1e3, "ms", 3)
 
+    def norm(self):
+        (answers,) = self.repeat(lambda: self.child("norm"))
+        growth = statistics.median(a["2n"] / a["n"] for a in answers)
+        self.row("x[i] / mag(x) in a parallel loop: 2n against n", growth, "x", 2.2)
+        one = statistics.median(a["one"] / a["serial"] for a in answers)
+        self.row("the same on one thread, against the loop without parallel", one, "x", 1.03)
+
     def imports(self):
         (answers,) = self.repeat(lambda: self.child("import"))
         self.row("import numpy", statistics.median(a["numpy"] for a in answers) * 1e3, "ms")
@@ -281,7 +333,7 @@ def main():
     if sys.argv[1:2] == ["--child"]:
         print(json.dumps(globals()["child_" + sys.argv[2]](*sys.argv[3:])))
         return
-    parts = ("dispatch", "first", "decoration", "imports", "transparent", "hook")
+    parts = ("dispatch", "first", "decoration", "norm", "imports", "transparent", "hook")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=",".join(parts))
     parser.add_argument("--rounds", type=int, default=15)

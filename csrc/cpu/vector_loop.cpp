@@ -78,6 +78,8 @@ void VectorLoop::begin_pass(int unroll, bool masked) {
   values_.clear();
   targets_.clear();
   folded_.clear();
+  paired_.clear();
+  waiting_.clear();
   pool_.clear();
   iotas_.clear();
   strided_.clear();
@@ -234,23 +236,28 @@ const ir::Op* VectorLoop::store_to_align(const Function::Bounds& bounds) const {
     if (op->code != Opcode::store_ || bytes(op->operands[0]->type.dtype) != f_.module().vector_bytes()) continue;
     if (op->operands[0]->type.dtype == DType::bool_) continue;
     bool linear = false, other = false;
+    const ir::Op* pair = nullptr;
     const Form form = address_form(*op);
     for (const auto& [term, stride] : form.terms) {
-      const bool unit = stride.constant() && stride.known == ir::size_of(form.view->type.dtype);
-      (term == d_.linear() && unit ? linear : other) |= varying(term);
+      const int size = ir::size_of(form.view->type.dtype);
+      const bool unit = stride.constant() && stride.known == size;
+      // The first element of pairs stands for both.
+      if (term == d_.linear() && stride.constant() && stride.known == 2 * size && size >= 4) pair = neighbour(*op);
+      (term == d_.linear() && (unit || pair) ? linear : other) |= varying(term);
     }
-    if (linear && !other) return op;
+    if (linear && !other) return pair && address_form(*pair).offset.known < form.offset.known ? pair : op;
   }
   return nullptr;
 }
 
 void VectorLoop::align(const ir::Op& store) {
-  const int size = ir::size_of(store.operands[0]->type.dtype);
   asmjit::Label done = cc_.newLabel();
   x86::Gp before = cc_.newGpq();
   cc_.cmp(left_, kWorthAligning * lanes_);
   cc_.jb(done);
-  x86::Mem at = place(store).base;
+  const Place p = place(store);
+  const auto size = static_cast<unsigned>(p.stride);
+  x86::Mem at = p.base;
   at.setSize(0);
   cc_.lea(before, at);
   cc_.neg(before);
@@ -259,7 +266,7 @@ void VectorLoop::align(const ir::Op& store) {
   if (size > 1) {
     cc_.test(before, size - 1);
     cc_.jnz(done);
-    cc_.shr(before, std::countr_zero(static_cast<unsigned>(size)));
+    cc_.shr(before, std::countr_zero(size));
   }
   cc_.mov(rest_, left_);
   cc_.sub(rest_, before);

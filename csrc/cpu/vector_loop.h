@@ -10,6 +10,7 @@
 // leaves when the lanes before it have finished the iteration.
 #pragma once
 
+#include <array>
 #include <map>
 #include <span>
 #include <vector>
@@ -205,9 +206,6 @@ class VectorLoop {
   void atomic(const ir::Op&);
   x86::Mem lane_group(const Place&, int u);
   x86::Gp base_of(const x86::Mem&);
-  /// Every other element, upwards or downwards, with all lanes on.
-  bool takes_every_other(const Place&, ir::DType) const;
-  x86::Reg load_every_other(ir::DType, x86::Mem first, bool down);
   x86::Reg load_contiguous(ir::DType, x86::Mem, bool masked, int u);
   void store_contiguous(ir::DType, x86::Mem, x86::Vec, bool masked, int u);
   x86::Reg gather(const ir::Op&, const Place&, int u);
@@ -220,6 +218,37 @@ class VectorLoop {
   /// Calls f(lane, address) for each active lane, in order.
   void each_lane(const Place&, int u, const std::function<void(int, x86::Mem)>& f);
   x86::Reg load_by_lane(const ir::Op&, const Place&, int u);
+
+  // Every other element (vector_strided.cpp), upwards or downwards.
+  enum Order : uint32_t { kOneOfTwo = ~0U - 4, kPairsLow, kPairsHigh, kEven, kOdd };
+  /// A store that is done where its neighbour stands.
+  struct Waiting {
+    const ir::Op* op = nullptr;
+    Regs values;
+    Place place;
+  };
+  bool every_other(const Place&, ir::DType) const;
+  /// With all lanes on: is it loaded by itself as two vectors?
+  bool takes_every_other(const Place&, ir::DType) const;
+  x86::Reg load_every_other(ir::DType, x86::Mem first, bool down);
+  /// Do two accesses of the iteration, of which one takes every other element, touch different memory?
+  bool apart(const ir::Op&, const ir::Op&) const;
+  /// The access like this one of the elements beside its own that can be done together with it, or null.
+  const ir::Op* neighbour(const ir::Op& first) const;
+  const ir::Op* neighbour_to_load(const ir::Op& first) const;
+  /// Where the pairs of this group of lanes begin.
+  x86::Mem first_of_pairs(const ir::Op&, const ir::Op& other, const Place&, int u);
+  /// a[0], b[0], a[1], ... in two vectors; and back.
+  std::array<x86::Vec, 2> interleave(int size, x86::Vec a, x86::Vec b);
+  std::array<x86::Vec, 2> deinterleave(int size, x86::Vec low, x86::Vec high);
+  /// The execution mask for the two vectors of pairs.
+  std::array<x86::Reg, 2> pair_masks(int size, int u);
+  std::array<x86::Reg, 2> load_pair(const ir::Op&, const ir::Op& other, const Place&, int u);
+  void store_pair(const ir::Op&, const Regs&, const ir::Op& other, const Regs& others, const Place&);
+  /// Stores both if the first one waits for this store, or lets this one wait; false: it is another store.
+  bool store_with_neighbour(const ir::Op&, const Regs& values);
+  x86::Vec order_vec(uint32_t key, int size, const std::function<int(int)>& element);
+  x86::Vec permute_two(int size, x86::Vec a, x86::Vec order, x86::Vec b);
 
   // Two operations in one instruction (vector_fold.cpp).
   bool fused(const ir::Op&);
@@ -251,6 +280,8 @@ class VectorLoop {
   std::map<uint32_t, Regs> values_;
   std::map<uint32_t, Regs> targets_;
   std::map<uint32_t, Place> folded_;                  // loads that wait for their user
+  std::map<uint32_t, Regs> paired_;                   // loaded together with their neighbours
+  std::map<const ir::Op*, Waiting> waiting_;          // by the store that they wait for
   std::map<std::pair<int, int64_t>, x86::Vec> pool_;  // broadcast constants of this pass
   std::map<int, x86::Vec> iotas_;
   std::map<std::pair<uint32_t, int64_t>, x86::Vec> strided_;

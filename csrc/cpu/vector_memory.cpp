@@ -175,8 +175,32 @@ void VectorLoop::load(const ir::Op& op) {
   const DType t = v->type.dtype;
   const DType stored = t == DType::bool_ ? DType::u8_ : t;
   if (f_.module().uses[v->id] == 0) return;
-  const Place p = place(op);
   auto target = targets_.find(v->id);
+  const auto done = [&](Regs r) {
+    if (target != targets_.end()) {
+      assign(target->second, r);
+      r = target->second;
+    }
+    set(v, std::move(r));
+  };
+  if (auto at = paired_.find(v->id); at != paired_.end()) {
+    done(at->second);
+    paired_.erase(at);
+    return;
+  }
+  const Place p = place(op);
+  if (every_other(p, stored) && (p.stride > 0 || exec_.all)) {
+    if (const ir::Op* other = neighbour_to_load(op)) {
+      Regs r, others;
+      for (int u = 0; u < unroll_; ++u) {
+        const auto both = load_pair(op, *other, p, u);
+        r.push_back(both[0]);
+        others.push_back(both[1]);
+      }
+      paired_.emplace(other->result()->id, others);
+      return done(r);
+    }
+  }
   if (p.kind == Place::Kind::contiguous && exec_.all && target == targets_.end() && may_fold(op)) {
     folded_.emplace(v->id, p);
     return;
@@ -213,11 +237,7 @@ void VectorLoop::load(const ir::Op& op) {
     if (t == DType::bool_ && p.kind != Place::Kind::uniform) x = cast1(DType::bool_, DType::u8_, x);
     r.push_back(x);
   }
-  if (target != targets_.end()) {
-    assign(target->second, r);
-    r = target->second;
-  }
-  set(v, r);
+  done(r);
 }
 
 x86::Reg VectorLoop::load_contiguous(DType t, x86::Mem m, bool masked, int u) {
@@ -458,6 +478,7 @@ void VectorLoop::store(const ir::Op& op) {
   const DType t = op.operands[0]->type.dtype;
   const DType stored = t == DType::bool_ ? DType::u8_ : t;
   Regs values = get(op.operands[0]);
+  if (store_with_neighbour(op, values)) return;
   const Place p = place(op);
   for (int u = 0; u < unroll_; ++u) {
     x86::Reg v = values[static_cast<size_t>(u)];

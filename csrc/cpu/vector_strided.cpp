@@ -1,4 +1,8 @@
-// Loads of every other element: two contiguous loads and a permutation are faster than a gather.
+// Every other element. Loads of them are contiguous loads and a permutation, which is faster than a gather. Two loads,
+// or two stores, of neighbours (the parts of complex numbers, `out[2 * i]` and `out[2 * i + 1]`) share two contiguous
+// ones between them. Nothing is touched outside of what the accesses themselves touch.
+#include <cstdlib>
+
 #include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
 
@@ -6,11 +10,49 @@ namespace appy::cpu {
 
 namespace Id = x86::Inst;
 using ir::DType;
+using ir::Opcode;
+
+namespace {
+
+bool is_access(const ir::Op& op) { return op.code == Opcode::load_ || op.code == Opcode::store_; }
+
+/// The same but for the known offset.
+bool same_form(const Form& a, const Form& b) {
+  const auto same = [](const Stride& x, const Stride& y) { return x.known == y.known && x.dims == y.dims; };
+  if (a.view != b.view || a.terms.size() != b.terms.size() || a.offset.dims != b.offset.dims) return false;
+  for (size_t i = 0; i < a.terms.size(); ++i) {
+    if (a.terms[i].first != b.terms[i].first || !same(a.terms[i].second, b.terms[i].second)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool VectorLoop::every_other(const Place& p, DType t) const {
+  const int size = ir::size_of(t);
+  return p.kind == Place::Kind::strided && p.stride_known && std::abs(p.stride) == 2 * size && size >= 4 &&
+         bytes(t) >= 16;
+}
 
 bool VectorLoop::takes_every_other(const Place& p, DType t) const {
-  const int size = ir::size_of(t);
-  return exec_.all && p.kind == Place::Kind::strided && p.stride_known && std::abs(p.stride) == 2 * size && size >= 4 &&
-         bytes(t) >= 32;
+  return exec_.all && every_other(p, t) && bytes(t) >= 32;
+}
+
+x86::Vec VectorLoop::order_vec(uint32_t key, int size, const std::function<int(int)>& element) {
+  auto [at, fresh] = strided_.try_emplace({key, size});
+  if (fresh) {
+    std::vector<uint64_t> order;
+    for (int l = 0; l < lanes_; ++l) order.push_back(static_cast<uint64_t>(element(l)));
+    at->second = constant_vec(order, size);
+  }
+  return at->second;
+}
+
+x86::Vec VectorLoop::permute_two(int size, x86::Vec a, x86::Vec order, x86::Vec b) {
+  x86::Vec r = vec(lanes_ * size);
+  f_.move(r, a);
+  cc_.emit(size == 8 ? Id::kIdVpermt2pd : Id::kIdVpermt2ps, r, order, b);
+  return r;
 }
 
 x86::Reg VectorLoop::load_every_other(DType t, x86::Mem m, bool down) {
@@ -22,14 +64,8 @@ x86::Reg VectorLoop::load_every_other(DType t, x86::Mem m, bool down) {
   const x86::Vec high = as_vec(load_contiguous(t, m, false, 0));
   x86::Vec r = vec(n);
   if (avx512_) {
-    auto [at, fresh] = strided_.try_emplace({-1, size});
-    if (fresh) {
-      std::vector<uint64_t> order;
-      for (int l = 0; l < lanes_; ++l) order.push_back(static_cast<uint64_t>(l < lanes_ / 2 ? 2 * l : 2 * l + 1));
-      at->second = constant_vec(order, size);
-    }
-    f_.move(r, low);
-    cc_.emit(size == 8 ? Id::kIdVpermt2pd : Id::kIdVpermt2ps, r, at->second, high);
+    r = permute_two(size, low, order_vec(kOneOfTwo, size, [&](int l) { return l < lanes_ / 2 ? 2 * l : 2 * l + 1; }),
+                    high);
   } else if (size == 8) {
     x86::Vec left = vec(n), right = vec(n);
     cc_.emit(Id::kIdVperm2f128, left, low, high, asmjit::Imm(0x20));
@@ -40,6 +76,202 @@ x86::Reg VectorLoop::load_every_other(DType t, x86::Mem m, bool down) {
     cc_.emit(Id::kIdVpermpd, r, r, asmjit::Imm(0xd8));
   }
   return down ? reverse(t, r) : x86::Reg(r);
+}
+
+bool VectorLoop::apart(const ir::Op& a, const ir::Op& b) const {
+  if (a.view() != b.view()) return !f_.module().graph.may_alias;
+  const Form x = address_form(a), y = address_form(b);
+  // Where both step by two, one of them takes the even elements and one the odd ones.
+  const int64_t size = ir::size_of(a.view()->type.dtype);
+  return same_form(x, y) && std::abs(x.offset.known - y.offset.known) % (2 * size) == size;
+}
+
+const ir::Op* VectorLoop::neighbour(const ir::Op& first) const {
+  const Form form = address_form(first);
+  const int64_t size = ir::size_of(form.view->type.dtype);
+  for (const ir::Op* op = first.next; op; op = op->next) {
+    if (ir::is_pure(op->code) && op->blocks.empty()) continue;
+    if (!is_access(*op)) return nullptr;
+    if (op->code == first.code && op->view() == form.view) {
+      const Form other = address_form(*op);
+      if (std::abs(other.offset.known - form.offset.known) == size && same_form(other, form)) return op;
+    }
+    // The first store is done where the second one stands.
+    if (first.code == Opcode::store_ && !apart(first, *op)) return nullptr;
+  }
+  return nullptr;
+}
+
+const ir::Op* VectorLoop::neighbour_to_load(const ir::Op& first) const {
+  const ir::Op* second = neighbour(first);
+  if (!second || f_.module().uses[second->result()->id] == 0 || paired_.contains(second->result()->id)) return nullptr;
+  // The second load is done where the first one stands.
+  for (const ir::Op* op = &first; op != second; op = op->next) {
+    if (op->code == Opcode::store_ && !apart(*op, *second)) return nullptr;
+  }
+  for (const auto& [at, store] : waiting_) {
+    if (!apart(*store.op, *second)) return nullptr;
+  }
+  return second;
+}
+
+x86::Mem VectorLoop::first_of_pairs(const ir::Op& op, const ir::Op& other, const Place& p, int u) {
+  const int size = ir::size_of(op.view()->type.dtype);
+  x86::Mem m = lane_group(p, u);
+  if (address_form(other).offset.known < address_form(op).offset.known) m.addOffset(-size);
+  if (p.stride < 0) m.addOffset(-static_cast<int64_t>(2 * (lanes_ - 1)) * size);
+  return m;
+}
+
+std::array<x86::Vec, 2> VectorLoop::interleave(int size, x86::Vec a, x86::Vec b) {
+  const int n = lanes_ * size;
+  if (avx512_) {
+    const auto order = [&](int from) { return [=, this](int l) { return (from + l) / 2 + (l % 2 ? lanes_ : 0); }; };
+    return {permute_two(size, a, order_vec(kPairsLow, size, order(0)), b),
+            permute_two(size, a, order_vec(kPairsHigh, size, order(lanes_)), b)};
+  }
+  x86::Vec low = vec(n), high = vec(n);
+  cc_.emit(size == 8 ? Id::kIdVunpcklpd : Id::kIdVunpcklps, low, a, b);
+  cc_.emit(size == 8 ? Id::kIdVunpckhpd : Id::kIdVunpckhps, high, a, b);
+  if (n == 16) return {low, high};
+  x86::Vec left = vec(n), right = vec(n);
+  cc_.emit(Id::kIdVperm2f128, left, low, high, asmjit::Imm(0x20));
+  cc_.emit(Id::kIdVperm2f128, right, low, high, asmjit::Imm(0x31));
+  return {left, right};
+}
+
+std::array<x86::Vec, 2> VectorLoop::deinterleave(int size, x86::Vec low, x86::Vec high) {
+  const int n = lanes_ * size;
+  if (avx512_) {
+    return {permute_two(size, low, order_vec(kEven, size, [](int l) { return 2 * l; }), high),
+            permute_two(size, low, order_vec(kOdd, size, [](int l) { return 2 * l + 1; }), high)};
+  }
+  x86::Vec even = vec(n), odd = vec(n);
+  if (size == 8) {
+    x86::Vec left = low, right = high;
+    if (n == 32) {
+      left = vec(n), right = vec(n);
+      cc_.emit(Id::kIdVperm2f128, left, low, high, asmjit::Imm(0x20));
+      cc_.emit(Id::kIdVperm2f128, right, low, high, asmjit::Imm(0x31));
+    }
+    cc_.emit(Id::kIdVunpcklpd, even, left, right);
+    cc_.emit(Id::kIdVunpckhpd, odd, left, right);
+    return {even, odd};
+  }
+  cc_.emit(Id::kIdVshufps, even, low, high, asmjit::Imm(0x88));
+  cc_.emit(Id::kIdVshufps, odd, low, high, asmjit::Imm(0xdd));
+  if (n == 32) {
+    for (const x86::Vec& r : {even, odd}) cc_.emit(Id::kIdVpermpd, r, r, asmjit::Imm(0xd8));
+  }
+  return {even, odd};
+}
+
+std::array<x86::Reg, 2> VectorLoop::pair_masks(int size, int u) {
+  if (!avx512_) {
+    const x86::Vec m = sized(narrow(exec(u), size), lanes_ * size);
+    const auto [low, high] = interleave(size, m, m);
+    return {low, high};
+  }
+  // Each bit twice; lanes of four bytes and more are 16 at most.
+  x86::Gp bits = cc_.newGpq(), even = cc_.newGpq();
+  mask_bits(bits, exec(u));
+  cc_.mov(even.r32(), 0x55555555);
+  cc_.pdep(bits, bits, even);
+  cc_.lea(bits, x86::ptr(bits, bits, 1));
+  const InstId move = k_inst(Id::kIdKmovb, Id::kIdKmovw, Id::kIdKmovd, Id::kIdKmovq);
+  x86::Reg low = new_mask(), high = new_mask();
+  cc_.emit(move, low, bits.r32());
+  cc_.shr(bits, lanes_);
+  cc_.emit(move, high, bits.r32());
+  return {low, high};
+}
+
+std::array<x86::Reg, 2> VectorLoop::load_pair(const ir::Op& op, const ir::Op& other, const Place& p, int u) {
+  const DType t = op.result()->type.dtype;
+  const int size = ir::size_of(t), n = bytes(t);
+  x86::Mem m = first_of_pairs(op, other, p, u);
+  std::array<x86::Vec, 2> r;
+  if (exec_.all) {
+    r[0] = as_vec(load_contiguous(t, m, false, u));
+    m.addOffset(n);
+    r[1] = as_vec(load_contiguous(t, m, false, u));
+  } else {
+    const auto masks = pair_masks(size, u);
+    m.setSize(static_cast<uint32_t>(n));
+    for (size_t k = 0; k < 2; ++k) {
+      r[k] = vec(n);
+      if (avx512_) {
+        cc_.k(masks[k].as<x86::KReg>()).z().emit(size == 8 ? Id::kIdVmovupd : Id::kIdVmovups, r[k], m);
+      } else {
+        cc_.emit(size == 8 ? Id::kIdVmaskmovpd : Id::kIdVmaskmovps, r[k], masks[k], m);
+      }
+      m.addOffset(n);
+    }
+  }
+  r = deinterleave(size, r[0], r[1]);
+  if (p.stride < 0) r = {reverse(t, r[0]), reverse(t, r[1])};
+  const bool swapped = address_form(other).offset.known < address_form(op).offset.known;
+  return {r[swapped ? 1 : 0], r[swapped ? 0 : 1]};
+}
+
+void VectorLoop::store_pair(const ir::Op& op, const Regs& values, const ir::Op& other, const Regs& others,
+                            const Place& p) {
+  const DType t = op.operands[0]->type.dtype;
+  const int size = ir::size_of(t), n = bytes(t);
+  const bool swapped = address_form(other).offset.known < address_form(op).offset.known;
+  for (int u = 0; u < unroll_; ++u) {
+    x86::Vec a = as_vec((swapped ? others : values)[static_cast<size_t>(u)]);
+    x86::Vec b = as_vec((swapped ? values : others)[static_cast<size_t>(u)]);
+    if (p.stride < 0) a = reverse(t, a), b = reverse(t, b);
+    const auto r = interleave(size, sized(a, n), sized(b, n));
+    x86::Mem m = first_of_pairs(op, other, p, u);
+    if (exec_.all) {
+      store_contiguous(t, m, r[0], false, u);
+      m.addOffset(n);
+      store_contiguous(t, m, r[1], false, u);
+      continue;
+    }
+    const auto masks = pair_masks(size, u);
+    m.setSize(static_cast<uint32_t>(n));
+    // The second half of the last vector is often empty: such a store may cost a hundred cycles.
+    asmjit::Label skip = cc_.newLabel();
+    for (size_t k = 0; k < 2; ++k) {
+      if (k == 1) {
+        m.addOffset(n);
+        if (avx512_) {
+          jump_if_none({masks[1]}, skip);
+        } else {
+          cc_.emit(Id::kIdVptest, masks[1], masks[1]);
+          cc_.jz(skip);
+        }
+      }
+      if (avx512_) {
+        cc_.k(masks[k].as<x86::KReg>()).emit(size == 8 ? Id::kIdVmovupd : Id::kIdVmovups, m, r[k]);
+      } else {
+        cc_.emit(size == 8 ? Id::kIdVmaskmovpd : Id::kIdVmaskmovps, m, masks[k], r[k]);
+      }
+    }
+    cc_.bind(skip);
+  }
+}
+
+bool VectorLoop::store_with_neighbour(const ir::Op& op, const Regs& values) {
+  if (auto at = waiting_.find(&op); at != waiting_.end()) {
+    const Waiting first = at->second;
+    waiting_.erase(at);
+    store_pair(*first.op, first.values, op, values, first.place);
+    return true;
+  }
+  const DType t = op.operands[0]->type.dtype;
+  if (t == DType::bool_) return false;
+  const Place p = place(op);
+  if (!every_other(p, t) || (p.stride < 0 && !exec_.all)) return false;
+  const ir::Op* second = neighbour(op);
+  if (!second || waiting_.contains(second)) return false;
+  // What is computed in between may take the registers of a value that is not this store's alone.
+  const ir::Value* v = op.operands[0];
+  waiting_.emplace(second, Waiting{&op, varying(v) && !dies(v, op) ? copy(values, t) : values, p});
+  return true;
 }
 
 }  // namespace appy::cpu

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import linecache
 import mmap
+import os
+import random
 import re
 
 import numpy as np
@@ -281,6 +284,52 @@ def test_neighbours(function, dtype):
         same(got, want)
 
 
+def rows(x, at, out):
+    # pragma simd
+    for i in range(x.shape[0] // 2):
+        s = x[2 * i]
+        for j in range(out.shape[0]):
+            out[j, 2 * i] = s
+            s = s * 0.5 + x[2 * i + 1]
+            out[j, 2 * i + 1] = s
+
+
+def stored_in_between(x, at, out):
+    # pragma simd
+    for i in range(x.shape[0] // 2):
+        b = at[i] & 1
+        s = x[2 * i]
+        x[2 * i + b] = s + 1
+        t = x[2 * i + 1]
+        out[0, 2 * i] = s
+        out[1, 2 * i + 1] = t
+
+
+def loaded_in_between(x, at, out):
+    # pragma simd
+    for i in range(x.shape[0] // 2):
+        b = at[i] & 1
+        x[2 * i] = i
+        s = x[2 * i + b]
+        x[2 * i + 1] = s + 3
+        out[0, i] = s
+
+
+@pytest.mark.parametrize("function", [rows, stored_in_between, loaded_in_between])
+@pytest.mark.parametrize("other", [0, 1])
+def test_order_of_accesses(function, other):
+    compiled = appy.jit(strict=True)(function)
+    before = compiled.stats()["runs"]
+    for n in (2, 16, 34, 100):
+        at = 2 * np.arange(n // 2) + other
+        got, want = [(numbers(n, "f8"), np.zeros((4, n))) for _ in range(2)]
+        function(want[0], at, want[1])
+        compiled(got[0], at, got[1])
+        same(got[0], want[0])
+        same(got[1], want[1])
+    assert compiled.stats()["runs"] == before + 4
+
+
 @pytest.mark.parametrize("function", [up, in_place, into_two])
 def test_neighbours_of_overlapping_arrays(function):
     compiled = appy.jit(strict=True)(function)
@@ -352,3 +401,50 @@ def test_no_element_by_itself(function, dtype, capfd):
     text = code.out + code.err
     assert re.search(r"v(permt2|unpckl)p[sd]", text)
     assert not re.search("scatter" if function is only_some else "gather|scatter", text)
+
+
+def random_program(seed: int) -> str:
+    """Iteration i reads and writes elements 2 * i and 2 * i + 1 of two arrays, in any order."""
+    r = random.Random(seed)
+
+    def element(name):
+        return f"{name}[2 * i{r.choice(['', ' + 1'])}]"
+
+    def value():
+        return r.choice([element("x"), element("y"), "s", "t", "1.5", "w[i]", "w[2 * i]", "w[2 * i + 1]"])
+
+    def lines(indent, depth):
+        out = []
+        for _ in range(r.randint(2, 5)):
+            kind = r.randrange(10)
+            if kind < 6:
+                out.append(f"{indent}{element(r.choice('xxy'))} = {value()} {r.choice('+-')} {value()}")
+            elif kind < 8 or depth == 0:
+                out.append(f"{indent}{r.choice('st')} = {value()} {r.choice('+-')} {value()}")
+            elif kind == 8:
+                out += [f"{indent}if {value()} > {value()}:", *lines(indent + "    ", depth - 1)]
+            else:
+                out += [f"{indent}for j{depth} in range(2):", *lines(indent + "    ", depth - 1)]
+        return out
+
+    head = ["def f(x, y, w):", "    # pragma simd", "    for i in range(x.shape[0] // 2):", "        s = w[i]"]
+    return "\n".join([*head, "        t = y[2 * i]", *lines("        ", 2)]) + "\n"
+
+
+@pytest.mark.parametrize("seed", [*range(int(os.environ.get("APPY_FUZZ_PAIRS", "60"))), 289])
+def test_random_programs(seed):
+    source = random_program(seed)
+    path = f"<random pairs {seed}>"
+    linecache.cache[path] = (len(source), None, source.splitlines(True), path)
+    space = {}
+    exec(compile(source, path, "exec"), space)
+    compiled = appy.jit(strict=True)(space["f"])
+    for n in (6, 20, 70):
+        # Small integers: sums of them are exact in any order.
+        arrays = [np.random.default_rng([seed, n, k]).integers(-4, 5, n).astype(float) for k in range(3)]
+        got, want = [[a.copy() for a in arrays] for _ in range(2)]
+        space["f"](*want)
+        compiled(*got)
+        for g, w in zip(got, want, strict=True):
+            np.testing.assert_array_equal(g, w, err_msg=source)
+    assert compiled.stats()["runs"] == 3

@@ -8,12 +8,12 @@ used, and kept on disk for the next process.
 
 from __future__ import annotations
 
-import ast
 import dis
 import functools
 import inspect
 import itertools
-import textwrap
+import re
+import sys
 import threading
 import time
 import types
@@ -29,6 +29,7 @@ Spec = dict[str, tuple[Any, ...] | None]  # None: candidates are made from the v
 _CALLS = 3  # of each candidate; the first one compiles and is not counted
 _MOST = 64  # candidates of all names together; with more, one name varies at a time
 _LEAST = 8  # of ints that are taken for sizes of blocks
+_NAMES = frozenset([*dis.hasname, *dis.haslocal, *dis.hasfree])
 
 
 def spec_of(option: Any) -> Spec | None:
@@ -52,7 +53,8 @@ def spec_of(option: Any) -> Spec | None:
 class _Kind:
     """What is known of one kind of calls."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, text: str, count: int) -> None:
+        self.text = text
         self.times: list[list[float]] = [[] for _ in range(count)]
         self.started = 0
         self.best: int | None = None
@@ -83,7 +85,8 @@ class Tuner:
             return self.base(*args, **kwargs)
         kind = self._kind(args, kwargs)
         if kind.best is not None:
-            return self.variants[kind.best](*args, **kwargs)
+            chosen = self.variants[kind.best] if kind.best < len(self.variants) else self.base
+            return chosen(*args, **kwargs)
         with self.lock:
             candidate = kind.started % len(self.variants)
             kind.started += 1
@@ -100,11 +103,11 @@ class Tuner:
         text = ",".join([*map(_describe, args), *(f"{name}={_describe(kwargs[name])}" for name in sorted(kwargs))])
         kind = self.kinds.get(text)
         if kind is None:
-            kind = _Kind(len(self.variants))
+            kind = _Kind(text, len(self.variants))
             known = _tune_store.load(self._row(text))
             if isinstance(known, dict) and known in self.values:
                 kind.best = self.values.index(known)
-            self.kinds[text] = kind
+            kind = self.kinds.setdefault(text, kind)  # another thread may have been first
         return kind
 
     def _row(self, kind: str) -> str:
@@ -116,17 +119,17 @@ class Tuner:
             return
         if all(len(times) >= _CALLS for times in kind.times):
             kind.best = min(range(len(kind.times)), key=lambda k: min(kind.times[k][1:]))
-            text = next(text for text, known in self.kinds.items() if known is kind)
-            _tune_store.save(self._row(text), self.values[kind.best])
+            _tune_store.save(self._row(kind.text), self.values[kind.best])
 
     def _own(self) -> int:
-        """The candidate with the values that the program gives, or the first one."""
+        """The candidate with the values that the program gives, or the function without candidates' values."""
         own = _current(self.function, self.names)
-        return next((k for k, values in enumerate(self.values) if values == own), 0)
+        return next((k for k, values in enumerate(self.values) if values == own), len(self.values))
 
     def chosen(self) -> dict[str, Values | None]:
         """By kind of calls what was chosen; None while candidates are measured."""
-        return {text: None if k.best is None else self.values[k.best] for text, k in self.kinds.items()}
+        values = [*self.values, _current(self.function, self.names)]
+        return {k.text: None if k.best is None else values[k.best] for k in list(self.kinds.values())}
 
     def regions(self) -> Iterator[Any]:
         for variant in (self.base, *self.variants):
@@ -167,10 +170,10 @@ def _warn(function: types.FunctionType, message: str) -> None:
 
 
 def _describe(value: Any) -> str:
-    dtype = getattr(value, "dtype", None)
-    if dtype is None or not hasattr(value, "size"):
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(value, numpy.ndarray | numpy.generic):
         return type(value).__name__
-    return f"{dtype}[{value.ndim}]<{1 << int(value.size).bit_length()}"
+    return f"{value.dtype}[{value.ndim}]<{1 << value.size.bit_length()}"
 
 
 def _defaults(function: types.FunctionType) -> Values:
@@ -235,7 +238,9 @@ def _fault(function: types.FunctionType, name: str) -> str:
     waiting = [code]
     while waiting:
         for called in waiting.pop().co_names:
-            other = getattr(function.__globals__.get(called), "__code__", None)
+            value = function.__globals__.get(called)
+            value = inspect.unwrap(value) if isinstance(value, types.FunctionType) else value
+            other = getattr(value, "__code__", None)
             if not isinstance(other, types.CodeType) or other in seen:
                 continue
             if name in other.co_names or any(name in nested.co_names for nested in _codes(other)):
@@ -279,47 +284,22 @@ def _function_key(function: types.FunctionType, values: list[Values]) -> str:
 
 
 def _harmless(function: types.FunctionType) -> list[str]:
-    """Sizes of blocks that cannot change what is computed: ints that stand in nothing but arguments of pragmas, steps
-    of loops ``for j in range(a, b, B)``, and what takes so many from j on, ``vidx(j, B, b)`` and ``x[j:j + B]``."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        return []
+    """What cannot change the result: ints that stand in nothing but arguments of pragmas. The size of a block of
+    elements may: a block reads what the block before it wrote, where arrays overlap."""
     from .pragmas import pragmas_of
 
-    uses: dict[str, int] = {}
-    blocks: dict[str, int] = {}
-    steps: set[tuple[str, str]] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            uses[node.id] = uses.get(node.id, 0) + 1
-        elif isinstance(node, ast.Name):
-            uses[node.id] = uses.get(node.id, 0) + 1000  # assigned
-        if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
-            call = node.iter
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == "range" and len(call.args) == 3:
-                if isinstance(call.args[2], ast.Name):
-                    steps.add((node.target.id, call.args[2].id))
-                    blocks[call.args[2].id] = blocks.get(call.args[2].id, 0) + 1
-    for node in ast.walk(tree):
-        pair = None
-        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "vidx" and len(node.args) > 1:
-            pair = node.args[0], node.args[1]
-        elif isinstance(node, ast.Slice) and isinstance(node.upper, ast.BinOp) and isinstance(node.upper.op, ast.Add):
-            left, right = node.upper.left, node.upper.right
-            if node.lower is not None and ast.unparse(node.lower) == ast.unparse(left):
-                pair = left, right
-        texts = (ast.unparse(pair[0]), ast.unparse(pair[1])) if pair else ("", "")
-        if texts in steps:
-            blocks[texts[1]] = blocks.get(texts[1], 0) + 1
     hints = " ".join(p.text for p in pragmas_of(function.__code__))
-    words = set("".join(c if c.isidentifier() or c.isdigit() else " " for c in hints).split())
+    arguments = " ".join(re.findall(r"\b(?:block|le|num_threads|schedule)\s*\(([^()]*)\)", hints))
     values = {**function.__globals__, **_defaults(function)}
+    read = {
+        name
+        for code in (function.__code__, *_codes(function.__code__))
+        for i in dis.get_instructions(code)
+        if i.opcode in _NAMES
+        for name in (i.argval if isinstance(i.argval, tuple) else (i.argval,))
+    }
     return [
         name
-        for name in dict.fromkeys([*_defaults(function), *uses, *words])
-        if type(values.get(name)) is int
-        and values[name] >= _LEAST
-        and (name in words or name in uses)
-        and uses.get(name, 0) == blocks.get(name, 0)
+        for name in dict.fromkeys(re.findall(r"[^\W\d]\w*", arguments))
+        if type(values.get(name)) is int and values[name] >= _LEAST and name not in read
     ]

@@ -42,7 +42,7 @@ def _read() -> dict[str, Any]:
         return data["chosen"] if data.get("version") == _VERSION else {}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         warn(f"what tuning found before cannot be read from {path()}, and is found anew: {error}", "", 0, "notice")
         return {}
 

@@ -126,14 +126,55 @@ def original(function):
     return types.FunctionType(original_of(function.__code__), function.__globals__, None, function.__defaults__)
 
 
+def counted(x, y, B=16):
+    count = 0
+    # pragma parallel for reduction(+:count)
+    for j in range(0, x.shape[0], B):
+        count += 1
+    y[0] = count
+
+
+def maxima(x, y, B=16):
+    # pragma parallel for
+    for j in range(0, x.shape[0], B):
+        y[j : j + B] = x[j : j + B].max()
+
+
+def beyond(x, y, B=16):
+    # pragma parallel for
+    for j in range(0, 20, B):
+        y[j : j + B] = x[j : j + B]
+
+
+def named_dimension(x, y, n=1000):
+    # pragma :n=>parallel
+    y[:1000] = x[:1000]
+
+
 def test_true_tunes_only_what_cannot_change_the_result():
-    assert _tune._harmless(original(steps)) == ["B"]
-    assert _tune._harmless(original(scaled)) == []  # B * 0
-    assert _tune._harmless(original(by_global)) == []  # it is returned
-    assert _tune._harmless(original(used_otherwise)) == []
     assert _tune._harmless(original(hinted)) == ["B"]
+    for function in (steps, scaled, by_global, used_otherwise, counted, maxima, beyond, named_dimension):
+        assert _tune._harmless(original(function)) == [], function
     tuned = appy.jit(tune=True)(used_otherwise)
     assert not hasattr(tuned, "__appy_tuner__")
+
+
+@pytest.mark.parametrize("function", [steps, counted, maxima, beyond])
+def test_true_does_not_change_the_size_of_blocks(function):
+    tuned = appy.jit(tune=True)(function)
+    memory = np.arange(1001.0)
+    for _ in range(6):
+        (x, y), (p, q) = arrays(), arrays()
+        tuned(x, y)
+        original(function)(p, q)
+        np.testing.assert_array_equal(y, q)
+    if function is steps:  # a block reads what the one before it wrote
+        expected = memory.copy()
+        original(steps)(expected[:-1], expected[1:], 1)
+        for _ in range(6):
+            overlapping = memory.copy()
+            tuned(overlapping[:-1], overlapping[1:], 1)
+            np.testing.assert_array_equal(overlapping, expected)
 
 
 def helper(x):
@@ -169,7 +210,7 @@ def test_the_option_is_checked():
         appy.jit(tune=7)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"version": 1, "chosen": 3}', "\x00\x01"])
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": 1, "chosen": 3}', "\x00\x01", "[" * 100_000])
 def test_a_damaged_file_is_a_warning_and_starts_anew(cache, text, monkeypatch):
     cache.parent.mkdir()
     cache.write_text(text)
@@ -219,6 +260,58 @@ def test_threads_and_explain(capsys):
         w.join()
     text = str(appy.explain(tuned))
     assert "tuned for (float64[1]<1024,float64[1]<1024): B = " in text and "compiled in" in text
+
+
+def with_type(x, y, kind, B=16):
+    # pragma :=>parallel,block(B)
+    y[:] = 2 * x[:]
+    return kind
+
+
+class Odd:
+    dtype = np.dtype(float)
+
+    def size(self):
+        return 3
+
+
+def test_arguments_may_be_of_any_type():
+    tuned = appy.jit(tune={"B": [8, 64]})(with_type)
+    for kind in (np.float64, np.float64(2), Odd(), np.zeros((2, 0)), np.ndarray, None):
+        assert tuned(*arrays(), kind) is kind
+
+
+def uncompiled(x, y, B=128):
+    # pragma parallel for
+    for j in range(0, x.shape[0], B):
+        y[j : j + B] = x[j : j + B]
+        y.flags.writeable = True
+    return B
+
+
+def test_uncompiled_every_name_has_its_own_value(monkeypatch):
+    monkeypatch.setattr(_warn, "_said", set())
+    tuned = appy.jit(tune={"B": [8, 64]})(uncompiled)
+    with pytest.warns(appy.AppyWarning):
+        tuned(*arrays())  # tells that it cannot be compiled
+    assert [tuned(*arrays()) for _ in range(4)] == [128] * 4
+    assert list(tuned.stats()["tuned"].values()) == [{"B": 128}]
+
+
+def test_the_first_calls_of_a_kind_may_meet(monkeypatch):
+    """Threads that ask the store at the same time measure for the same kind."""
+    tuned = appy.jit(tune={"B": [8, 64]})(scaled)
+    tuner = tuned.__appy_tuner__
+    args = arrays()
+    meet = threading.Barrier(2, timeout=10)
+    monkeypatch.setattr(_tune_store, "load", lambda key: meet.wait() and None)
+    found = []
+    workers = [threading.Thread(target=lambda: found.append(tuner._kind(args, {}))) for _ in range(2)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert found[0] is found[1] is tuner.kinds[found[0].text]
 
 
 def test_disabled_has_the_value_of_the_program():

@@ -100,7 +100,9 @@ class Writer:
         if kind == "S" or (choice == 5 and kind != "RC"):
             return self.pick(("2", "0.5", "s", "k", "1"))
         if self.columns == 0 and kind == "C" and self.choose(4) == 3:
-            return self.pick(("b[g]", "b[g][::-1]", "a[0, g]", "d[-1][g]", "o[0]", "o[0][g]"))
+            # Not other rows in a loop that writes rows: a false promise.
+            rows = () if self.rowwise else ("a[0, g]", "d[-1][g]", "o[0]", "o[0][g]")
+            return self.pick(("b[g]", "b[g][::-1]", *rows))
         if choice == 4 and kind == "RC":
             return self.leaf(self.pick(("C", "R1", "S")))
         if choice == 3 and kind == "RC":

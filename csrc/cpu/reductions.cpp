@@ -133,11 +133,14 @@ void Function::combine(const ir::Loop& loop, std::span<const DType> types, std::
   }
   for (size_t i = 0; i < a.size(); ++i) {
     const Combiner c = loop.carried[i].combiner;
+    // A minimum that others follow moves with them: of equal zeros the sign is that of the one that won.
+    const int tie = c == Combiner::pymin_ || c == Combiner::pymax_ ? loop.carried[i].tie : -1;
     if (c == Combiner::last_) {
       move(a[i], b[i]);
-    } else if (is_follower(c)) {
+    } else if (is_follower(c) || (tie >= 0 && is_float(types[i]))) {
+      const x86::Gp won = take[is_follower(c) ? i : static_cast<size_t>(tie)];
       asmjit::Label keep = cc_.newLabel();
-      cc_.test(take[i].r32(), take[i].r32());
+      cc_.test(won.r32(), won.r32());
       cc_.jz(keep);
       move(a[i], b[i]);
       cc_.bind(keep);

@@ -25,6 +25,35 @@ def case(*args: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[
     return register
 
 
+ZEROS = np.where(np.random.default_rng(1).random(333) < 0.5, 0.0, -0.0)
+
+
+@case(np.append(-1.0, ZEROS), exact=True)
+@case(np.append(-1.0, -ZEROS), exact=True)
+@case(np.append(-1.0, ZEROS).astype(np.float16))
+@case(np.append(-1.0, -ZEROS).astype(np.float16))
+def sign_of_the_last_of_equal_zeros(x):
+    high, last = x[0], -1
+    # pragma parallel for simd
+    for i in range(x.shape[0]):
+        if x[i] >= high:
+            high = x[i]
+            last = i
+    return np.signbit(high), last
+
+
+@case(np.append(1.0, ZEROS), exact=True)
+@case(np.append(1.0, ZEROS).astype(np.float32))
+def sign_of_the_first_of_equal_zeros(x):
+    low, first = x[0], 0
+    # pragma simd
+    for i in range(x.shape[0]):
+        if x[i] < low:
+            low = x[i]
+            first = i
+    return np.signbit(low), first
+
+
 @case(np.arange(8.0), exact=True)
 def range_of_constants_in_exact_mode(x):
     # pragma parallel for

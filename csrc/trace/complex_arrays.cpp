@@ -345,15 +345,20 @@ void complex_setitem(Context& c, const Traced& container, const Traced& index, c
 }
 
 void complex_atomic(Context& c, BinaryOp op, const Traced& container, const Traced& index, const Traced& value) {
-  if (op != BinaryOp::add && op != BinaryOp::subtract) {
-    refuse(c, AbortId::operands_, "an atomic update of complex numbers by this operator");
-  }
-  // The sums of the parts are indivisible each, and nobody reads before the loop has ended.
+  if (!is_complex_tensor(container)) refuse(c, AbortId::subscript_, "of a complex number");
   const auto [re, im] = parts_of(c, container);
   const DType part = as_tensor(c, re)->dtype;
-  const Traced operands[] = {value};
-  const Traced z = is_complex_tensor(value) || is_tensor(value) ? value : complex_cast(c, operands[0], part);
-  const auto [new_re, new_im] = parts_of(c, z);
+  const bool adds = op == BinaryOp::add || op == BinaryOp::subtract;
+  if (!adds || !has_atomic(c, op, part, parts_of(c, value).first)) {
+    run_in_order(c);
+    complex_setitem(c, container, index, complex_binary(c, op, complex_getitem(c, container, index), value));
+    return;
+  }
+  // The sums of the parts are indivisible each, and nobody reads before the loop has ended.
+  const Traced z = is_complex_tensor(value) || is_tensor(value) ? value : complex_cast(c, value, part);
+  auto [new_re, new_im] = parts_of(c, z);
+  // The real parts are stored before the imaginary ones are computed.
+  if (is_tensor(new_im)) new_im = tensor(before_stores(c, *as_tensor(c, re), as_tensor(c, new_im), false));
   const Traced at = fixed_index(c, index);
   tensor_atomic(c, op, re, at, new_re);
   tensor_atomic(c, op, im, at, new_im);

@@ -100,3 +100,56 @@ def test_a_repeated_index_counts_once():
         f(h, idx, v, 7)
         results.append(h)
     np.testing.assert_array_equal(*results)
+
+
+def complex_updates(z, w, at):
+    # pragma parallel for
+    for i in range(3):
+        # pragma atomic
+        z[:5] += z[1:6] * 1j
+        # pragma atomic
+        z[at] -= z[:5] * 1j
+        # pragma atomic
+        z[i % 2] += w[i]
+        # pragma atomic
+        z[i % 2] += 1
+
+
+@pytest.mark.parametrize("dtypes", [("c8", "c16"), ("c16", "c8"), ("c16", "c16")])
+def test_complex_updates_read_before_they_store(dtypes):
+    rng = np.random.default_rng(1)
+    z, w = ((rng.normal(size=12) + 1j * rng.normal(size=12)).astype(dtype) for dtype in dtypes)
+    at = np.array([3, 5, 7, 9, 1])
+    want = z.copy()
+    complex_updates(want, w, at)
+    for threads in (1, 2):
+        got = z.copy()
+        appy.jit(strict=True, threads=threads)(complex_updates)(got, w, at)
+        np.testing.assert_allclose(got, want, rtol=1e-5 if dtypes[0] == "c8" else 1e-13)
+
+
+def rounded_updates(z, w):
+    # pragma parallel for
+    for i in range(w.shape[0]):
+        # pragma atomic
+        z[i % 4] += w[i]
+
+
+def scaled(z, w):
+    # pragma parallel for
+    for i in range(w.shape[0]):
+        # pragma atomic
+        z[i % 4] *= w[i]
+
+
+def test_wider_complex_numbers_are_added_before_they_are_rounded():
+    rng = np.random.default_rng(1)
+    w = rng.normal(size=37) + 1j * rng.normal(size=37)
+    want, got = np.zeros(4, np.complex64), np.zeros(4, np.complex64)
+    rounded_updates(want, w)
+    appy.jit(strict=True, exact=True)(rounded_updates)(got, w)
+    np.testing.assert_array_equal(got, want)
+    want, got = np.ones(4, complex), np.ones(4, complex)
+    scaled(want, w)
+    appy.jit(strict=True)(scaled)(got, w)
+    np.testing.assert_allclose(got, want, rtol=1e-12)

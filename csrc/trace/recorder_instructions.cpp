@@ -191,7 +191,8 @@ Traced Recorder::pop_slice(int count, const Instruction& i) {
 }
 
 void Recorder::load_element(const Instruction& i, bool duplicated, Traced container, Traced index) {
-  const bool records = container.kind == Kind::object && container.input >= 0 && PyArray_Check(container.object.get());
+  const bool records =
+      container.kind == Kind::object && container.input >= 0 && PyArray_CheckExact(container.object.get());
   if (records && index.kind == Kind::object && PyUnicode_CheckExact(index.object.get())) {
     push(field(container, index.object.get()));
     return;

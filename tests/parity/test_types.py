@@ -128,6 +128,8 @@ def test_what_is_refused_has_a_reason():
         appy.jit(strict=True)(doubled)(swapped)
     with pytest.raises(appy.CompileError, match="dtype"):
         appy.jit(strict=True)(doubled)(np.arange(3).astype("m8[s]"))
+    with pytest.raises(appy.CompileError, match="of type recarray"):
+        total(np.rec.array(np.zeros(3, [("x", "f8")])))
     unaligned = np.zeros(81, np.uint8)[1:].view("f8")
     with pytest.raises(appy.CompileError, match="not aligned"):
         appy.jit(strict=True)(added)(unaligned, np.arange(10))

@@ -204,7 +204,7 @@ void Divergence::survey() {
       any = true;
       if (!narrow_index(v)) widen(v->type.dtype);
     }
-    if (op.code == Opcode::store_ && any) widen(op.operands[0]->type.dtype);
+    if ((op.code == Opcode::store_ && any) || op.code == Opcode::atomic_) widen(op.operands[0]->type.dtype);
     const bool divides = op.code == Opcode::floordiv_ || op.code == Opcode::mod_ || op.code == Opcode::rem_;
     if (any && divides && ir::is_int(op.result()->type.dtype)) widest = 8;
     ops += any && op.code != Opcode::if_ && !ir::is_terminator(op.code);

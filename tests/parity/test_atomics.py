@@ -153,3 +153,30 @@ def test_wider_complex_numbers_are_added_before_they_are_rounded():
     scaled(want, w)
     appy.jit(strict=True)(scaled)(got, w)
     np.testing.assert_allclose(got, want, rtol=1e-12)
+def counted_by_a_condition(mask, h, w):
+    # pragma simd
+    for i in range(mask.shape[0]):
+        if mask[i]:
+            # pragma atomic
+            h[0] += w
+
+
+def added_to_each(mask, h, w):
+    # pragma simd
+    for i in range(mask.shape[0]):
+        # pragma atomic
+        h[i] += w
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16"])
+@pytest.mark.parametrize("updated", ["uint8", "int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("function", [counted_by_a_condition, added_to_each])
+def test_an_invariant_value_is_wider_than_the_lanes(function, updated, dtype):
+    compiled = appy.jit(strict=True)(function)
+    w = np.dtype(updated).type(1)
+    for n in (0, 1, 31, 32, 63, 64, 65, 130, 200):
+        mask = (np.arange(n) % 3 == 0).astype(dtype)
+        got, want = np.zeros(n + 1, updated), np.zeros(n + 1, updated)
+        compiled(mask, got, w)
+        function(mask, want, w)
+        np.testing.assert_array_equal(got, want)

@@ -3,7 +3,9 @@
 
 #include "passes/dependence.h"
 
+#include <algorithm>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,6 +75,19 @@ void run_in_order(ir::Graph& graph, Op& loop, ir::Severity severity, const std::
   remark(graph, severity, kStage, loop.loc, "the loop at " + line_of(graph, loop.loc) + " runs in order: " + why);
 }
 
+/// Is the value computed from what the store's element was before?
+bool updates(const Value& v, const Op& store, const Op& loop, std::set<const Value*>& seen) {
+  const Op* op = v.op;
+  if (!op || !seen.insert(&v).second || ir::defined_outside(v, body_of(loop))) return false;
+  if (op->code == Opcode::load_ && same_element(*op, store)) return true;
+  const auto any = [&](const std::vector<Value*>& values) {
+    return std::any_of(values.begin(), values.end(), [&](const Value* x) { return updates(*x, store, loop, seen); });
+  };
+  if (any(op->operands)) return true;
+  return op->code == Opcode::if_ &&
+         std::any_of(op->blocks.begin(), op->blocks.end(), [&](const ir::Block* b) { return any(b->last->operands); });
+}
+
 bool inspect(ir::Graph& graph, Op& loop) {
   std::vector<const Op*> accesses;
   ir::walk(body_of(loop), [&](const Op& op) {
@@ -90,6 +105,14 @@ bool inspect(ir::Graph& graph, Op& loop) {
                          line_of(graph, store->loc) + " and " + line_of(graph, other->loc) + ")");
         return true;
       }
+    }
+    std::set<const Value*> seen;
+    // A sum in an element, under a condition, that `promote` could not make a reduction.
+    if (store->code == Opcode::store_ && is_invariant(*store, body_of(loop)) && !is_private(*store->view(), loop) &&
+        ranges.trips(loop).hi > 1 && updates(*store->operands[0], *store, loop, seen)) {
+      run_in_order(graph, loop, ir::Severity::warning,
+                   "a check in it keeps the update at " + line_of(graph, store->loc) + " from being a reduction");
+      return true;
     }
   }
   return false;

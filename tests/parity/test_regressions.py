@@ -282,3 +282,29 @@ def test_clauses_that_contradict_the_body_warn():
     ):
         assert any(words in text for text in texts), (words, texts)
     assert not any(text.startswith(("reduction(max", "le(", "num_threads")) for text in texts), texts
+
+
+def positive_sum(x, total, k):
+    # pragma simd
+    for i in range(x.shape[0]):
+        if x[i] > 0:
+            total[k] += x[i]
+
+
+def sum_behind_continue(x, total, k):
+    # pragma simd
+    for i in range(x.shape[0]):
+        if x[i] <= 0:
+            continue
+        total[0] += x[i]
+
+
+@pytest.mark.parametrize("function", [positive_sum, sum_behind_continue])
+@pytest.mark.filterwarnings("ignore::appy.AppyWarning")
+def test_a_sum_in_an_element_under_a_condition(function):
+    """The element's bounds are checked only where the condition holds: the update stays in the loop."""
+    x = np.arange(1000.0) % 7 - 3
+    got, want = np.zeros(3), np.zeros(3)
+    function(x, want, 1)
+    appy.jit(strict=True)(function)(x, got, 1)
+    np.testing.assert_array_equal(got, want)

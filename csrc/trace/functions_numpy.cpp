@@ -83,8 +83,22 @@ Traced numpy_elementary(Context& c, const Function& f, Args args) {
 
 namespace {
 
+/// Of equal halves np.nextafter gives the second one since NumPy 2.5, the first one before: zeros tell.
+bool gives_second_of_equals(const Function& f) {
+  static const bool second = [&] {
+    const runtime::PyScalarType half{runtime::ScalarKind::np_scalar, DType::f16_};
+    const Ref minus = Ref::steal(runtime::make_scalar(half, 0x8000)), zero = Ref::steal(runtime::make_scalar(half, 0));
+    const Ref next = Ref::steal(PyObject_CallFunctionObjArgs(callable_of(f), minus.get(), zero.get(), nullptr));
+    ir::Word word = 0;
+    const bool known = next && runtime::read_word(next.get(), half, &word);
+    PyErr_Clear();
+    return !known || word == 0;
+  }();
+  return second;
+}
+
 /// The half next to x in the direction of y, by their words.
-Value* half_after(Context& c, Value* x, Value* y) {
+Value* half_after(Context& c, const Function& f, Value* x, Value* y) {
   Emit e(c);
   const auto word = [&](int64_t w) { return e.integer(DType::u16_, w); };
   Value* bits = c.builder().bitcast(x, DType::u16_);
@@ -95,7 +109,8 @@ Value* half_after(Context& c, Value* x, Value* y) {
   Value* moved = e.select(inwards, down, up);
   moved = e.select(e.is_zero(x), e.op(Opcode::or_, {sign, word(1)}), moved);
   Value* unordered = e.either(e.op(Opcode::isnan_, {x}), e.op(Opcode::isnan_, {y}));
-  Value* result = e.select(e.eq(x, y), y, c.builder().bitcast(moved, DType::f16_));
+  Value* same = gives_second_of_equals(f) ? y : x;
+  Value* result = e.select(e.eq(x, y), same, c.builder().bitcast(moved, DType::f16_));
   return e.select(unordered, e.op(Opcode::add_, {x, y}), result);
 }
 
@@ -103,7 +118,7 @@ Value* half_after(Context& c, Value* x, Value* y) {
 
 Traced numpy_real2(Context& c, const Function& f, Args args) {
   const Pair p = real_pair(c, args);
-  if (f.code == Opcode::nextafter_ && p.x->type.dtype == DType::f16_) return np_scalar(half_after(c, p.x, p.y));
+  if (f.code == Opcode::nextafter_ && p.x->type.dtype == DType::f16_) return np_scalar(half_after(c, f, p.x, p.y));
   return np_scalar(Emit(c).op(f.code, {p.x, p.y}));
 }
 

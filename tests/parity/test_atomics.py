@@ -153,6 +153,8 @@ def test_wider_complex_numbers_are_added_before_they_are_rounded():
     scaled(want, w)
     appy.jit(strict=True)(scaled)(got, w)
     np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
 def counted_by_a_condition(mask, h, w):
     # pragma simd
     for i in range(mask.shape[0]):

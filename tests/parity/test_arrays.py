@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from stencil_programs import hdiff
 
 import appy
 
@@ -128,29 +129,6 @@ def test_a_difference_of_differences_makes_no_array():
     assert counts(graph(twice_differenced, a, b)) == (1, 3, 0)
     twice_differenced(a, b)
     np.testing.assert_allclose(b, np.diff(a, 2), rtol=0, atol=1e-15)
-
-
-def hdiff(f, out, coeff):
-    n, m = out.shape[0], out.shape[1]
-    # pragma 0=>parallel 1=>parallel :=>simd
-    lap = 4.0 * f[1 : n + 3, 1 : m + 3, :] - (
-        f[2 : n + 4, 1 : m + 3, :]
-        + f[0 : n + 2, 1 : m + 3, :]
-        + f[1 : n + 3, 2 : m + 4, :]
-        + f[1 : n + 3, 0 : m + 2, :]
-    )
-    # pragma 1:=>parallel 1=>parallel :=>simd
-    res = lap[1:, 1 : m + 1, :] - lap[:-1, 1 : m + 1, :]
-    # pragma 0=>parallel 1=>parallel :=>simd
-    flx = np.where((res * (f[2 : n + 3, 2 : m + 2, :] - f[1 : n + 2, 2 : m + 2, :])) > 0, 0, res)
-    # pragma 0=>parallel 1:=>parallel :=>simd
-    res = lap[1 : n + 1, 1:, :] - lap[1 : n + 1, :-1, :]
-    # pragma 0=>parallel 1=>parallel :=>simd
-    fly = np.where((res * (f[2 : n + 2, 2 : m + 3, :] - f[2 : n + 2, 1 : m + 2, :])) > 0, 0, res)
-    # pragma 0=>parallel 1=>parallel 2=>simd
-    out[:, :, :] = f[2 : n + 2, 2 : m + 2, :] - coeff[:, :, :] * (
-        flx[1:, :, :] - flx[:-1, :, :] + fly[:, 1:, :] - fly[:, :-1, :]
-    )
 
 
 def test_a_stencil_of_limited_fluxes_is_one_nest_that_computes_each_laplacian_once():

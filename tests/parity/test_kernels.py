@@ -10,12 +10,14 @@ import re
 import kernel_programs
 import numpy as np
 import pytest
+import stencil_programs
 from compare import assert_same
 from registry import PROGRAMS
 
 import appy
 
-KERNELS = {p.name: p for p in PROGRAMS.values() if p.function.__module__ == kernel_programs.__name__}
+MODULES = {module.__name__: module for module in (kernel_programs, stencil_programs)}
+KERNELS = {p.name: p for p in PROGRAMS.values() if p.function.__module__ in MODULES}
 PAIRS = [(p, KERNELS[p.name + "_loops"]) for p in KERNELS.values() if p.name + "_loops" in KERNELS]
 numbers = itertools.count()
 
@@ -66,7 +68,7 @@ def rewritten(program, dialect=lambda text: text):
     source = dialect(source_of(program))
     path = f"<{program.name} {next(numbers)}>"
     linecache.cache[path] = (len(source), None, source.splitlines(True), path)
-    space = dict(vars(kernel_programs))
+    space = dict(vars(MODULES[program.function.__module__]))
     exec(compile(source, path, "exec"), space)
     return space[program.name]
 

@@ -25,17 +25,6 @@ Opcode opcode_of(Combiner c) {
 
 bool is_follower(Combiner c) { return c == Combiner::follow_first_ || c == Combiner::follow_last_; }
 
-bool starts_from_init(Combiner c) {
-  switch (c) {
-    case Combiner::sum_:
-    case Combiner::prod_:
-    case Combiner::xor_:
-      return false;
-    default:
-      return true;
-  }
-}
-
 ir::Word neutral(Combiner c, DType t) {
   if (c == Combiner::prod_) {
     return t == DType::f64_ ? std::bit_cast<uint64_t>(1.0) : t == DType::f32_ ? std::bit_cast<uint32_t>(1.0f) : 1;
@@ -58,7 +47,7 @@ bool can_reorder(const ir::Op& loop) {
 }
 
 void Function::identity(Combiner c, DType t, x86::Reg to, x86::Reg init) {
-  if (starts_from_init(c)) return move(to, init);
+  if (!ir::counts_each_update(c)) return move(to, init);
   const ir::Word bits = neutral(c, t);
   if (t == DType::f64_) {
     cc_.vmovsd(to.as<x86::Xmm>(), constant64(bits));

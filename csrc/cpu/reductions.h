@@ -7,9 +7,8 @@ namespace appy::cpu {
 
 ir::Opcode opcode_of(ir::Combiner);
 bool is_follower(ir::Combiner);
-/// True if each partial result may start from the loop's initial value; the others start from `neutral`, and the
-/// initial value is combined once.
-bool starts_from_init(ir::Combiner);
+/// What partial results of a combiner that counts each update start from: the loop's initial value is combined once.
+/// Those of the others may start from that value.
 ir::Word neutral(ir::Combiner, ir::DType);
 /// May the iterations of this `for` run in another order, as far as its carried values go?
 bool can_reorder(const ir::Op& loop);

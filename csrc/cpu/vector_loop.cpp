@@ -441,7 +441,7 @@ void VectorLoop::reduce(std::span<const x86::Reg> carried) {
       continue;
     }
     x86::Reg partial = across_lanes(opcode_of(c), t, accumulators_[k][0]);
-    if (starts_from_init(c)) {
+    if (!ir::counts_each_update(c)) {
       f_.move(carried[k], partial);
     } else {
       x86::Reg total = f_.new_reg(t);

@@ -206,6 +206,10 @@ class VectorLoop {
   void atomic(const ir::Op&);
   x86::Mem lane_group(const Place&, int u);
   x86::Gp base_of(const x86::Mem&);
+  /// Moves under a mask for the type's own size; with AVX2 of 4 bytes and more.
+  InstId masked_move(ir::DType) const;
+  x86::Vec load_masked(ir::DType, x86::Mem, x86::Reg mask);
+  void store_masked(ir::DType, x86::Mem, x86::Vec, x86::Reg mask);
   x86::Reg load_contiguous(ir::DType, x86::Mem, bool masked, int u);
   void store_contiguous(ir::DType, x86::Mem, x86::Vec, bool masked, int u);
   x86::Reg gather(const ir::Op&, const Place&, int u);

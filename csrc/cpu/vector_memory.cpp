@@ -240,30 +240,45 @@ void VectorLoop::load(const ir::Op& op) {
   done(r);
 }
 
+InstId VectorLoop::masked_move(DType t) const {
+  const int size = ir::size_of(t);
+  if (!avx512_) return size == 8 ? Id::kIdVmaskmovpd : Id::kIdVmaskmovps;
+  return t == DType::f64_   ? Id::kIdVmovupd
+         : t == DType::f32_ ? Id::kIdVmovups
+         : size == 8        ? Id::kIdVmovdqu64
+         : size == 4        ? Id::kIdVmovdqu32
+         : size == 2        ? Id::kIdVmovdqu16
+                            : Id::kIdVmovdqu8;
+}
+
+x86::Vec VectorLoop::load_masked(DType t, x86::Mem m, x86::Reg mask) {
+  const int n = bytes(t);
+  x86::Vec r = vec(n);
+  m.setSize(static_cast<uint32_t>(avx512_ ? std::max(n, 16) : n));
+  if (avx512_) {
+    cc_.k(mask.as<x86::KReg>()).z().emit(masked_move(t), r, m);
+  } else {
+    cc_.emit(masked_move(t), r, sized(as_vec(mask), n), m);
+  }
+  return r;
+}
+
+void VectorLoop::store_masked(DType t, x86::Mem m, x86::Vec v, x86::Reg mask) {
+  const int n = bytes(t);
+  m.setSize(static_cast<uint32_t>(avx512_ ? std::max(n, 16) : n));
+  if (avx512_) {
+    cc_.k(mask.as<x86::KReg>()).emit(masked_move(t), m, v);
+  } else {
+    cc_.emit(masked_move(t), m, sized(as_vec(mask), n), v);
+  }
+}
+
 x86::Reg VectorLoop::load_contiguous(DType t, x86::Mem m, bool masked, int u) {
   const int size = ir::size_of(t), n = bytes(t);
   x86::Vec r = vec(n);
   m.setSize(static_cast<uint32_t>(n));
-  if (masked && avx512_) {
-    cc_.k(exec(u).as<x86::KReg>())
-        .z()
-        .emit(t == DType::f64_   ? Id::kIdVmovupd
-              : t == DType::f32_ ? Id::kIdVmovups
-              : size == 8        ? Id::kIdVmovdqu64
-              : size == 4        ? Id::kIdVmovdqu32
-              : size == 2        ? Id::kIdVmovdqu16
-                                 : Id::kIdVmovdqu8,
-              r, [&] {
-                if (n < 16) m.setSize(16);
-                return m;
-              }());
-    return r;
-  }
   if (masked) {
-    if (size >= 4) {
-      cc_.emit(size == 8 ? Id::kIdVmaskmovpd : Id::kIdVmaskmovps, r, sized(narrow(exec(u), size), n), m);
-      return r;
-    }
+    if (avx512_ || size >= 4) return load_masked(t, m, avx512_ ? exec(u) : narrow(exec(u), size));
     x86::Gp bits = cc_.newGpq(), word = cc_.newGpq();
     x86::Mem slot = scratch(0);
     mask_bits(bits, exec(u));
@@ -299,23 +314,8 @@ x86::Reg VectorLoop::load_contiguous(DType t, x86::Mem m, bool masked, int u) {
 void VectorLoop::store_contiguous(DType t, x86::Mem m, x86::Vec v, bool masked, int u) {
   const int size = ir::size_of(t), n = bytes(t);
   m.setSize(static_cast<uint32_t>(n));
-  if (masked && avx512_) {
-    if (n < 16) m.setSize(16);
-    cc_.k(exec(u).as<x86::KReg>())
-        .emit(t == DType::f64_   ? Id::kIdVmovupd
-              : t == DType::f32_ ? Id::kIdVmovups
-              : size == 8        ? Id::kIdVmovdqu64
-              : size == 4        ? Id::kIdVmovdqu32
-              : size == 2        ? Id::kIdVmovdqu16
-                                 : Id::kIdVmovdqu8,
-              m, v);
-    return;
-  }
   if (masked) {
-    if (size >= 4) {
-      cc_.emit(size == 8 ? Id::kIdVmaskmovpd : Id::kIdVmaskmovps, m, sized(narrow(exec(u), size), n), v);
-      return;
-    }
+    if (avx512_ || size >= 4) return store_masked(t, m, v, avx512_ ? exec(u) : narrow(exec(u), size));
     x86::Gp bits = cc_.newGpq(), word = cc_.newGpq();
     x86::Mem slot = scratch(0);
     slot.setSize(0);

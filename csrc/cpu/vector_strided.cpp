@@ -197,14 +197,8 @@ std::array<x86::Reg, 2> VectorLoop::load_pair(const ir::Op& op, const ir::Op& ot
     r[1] = as_vec(load_contiguous(t, m, false, u));
   } else {
     const auto masks = pair_masks(size, u);
-    m.setSize(static_cast<uint32_t>(n));
     for (size_t k = 0; k < 2; ++k) {
-      r[k] = vec(n);
-      if (avx512_) {
-        cc_.k(masks[k].as<x86::KReg>()).z().emit(size == 8 ? Id::kIdVmovupd : Id::kIdVmovups, r[k], m);
-      } else {
-        cc_.emit(size == 8 ? Id::kIdVmaskmovpd : Id::kIdVmaskmovps, r[k], masks[k], m);
-      }
+      r[k] = load_masked(t, m, masks[k]);
       m.addOffset(n);
     }
   }
@@ -232,7 +226,6 @@ void VectorLoop::store_pair(const ir::Op& op, const Regs& values, const ir::Op& 
       continue;
     }
     const auto masks = pair_masks(size, u);
-    m.setSize(static_cast<uint32_t>(n));
     // The second half of the last vector is often empty: such a store may cost a hundred cycles.
     asmjit::Label skip = cc_.newLabel();
     for (size_t k = 0; k < 2; ++k) {
@@ -245,11 +238,7 @@ void VectorLoop::store_pair(const ir::Op& op, const Regs& values, const ir::Op& 
           cc_.jz(skip);
         }
       }
-      if (avx512_) {
-        cc_.k(masks[k].as<x86::KReg>()).emit(size == 8 ? Id::kIdVmovupd : Id::kIdVmovups, m, r[k]);
-      } else {
-        cc_.emit(size == 8 ? Id::kIdVmaskmovpd : Id::kIdVmaskmovps, m, masks[k], r[k]);
-      }
+      store_masked(t, m, r[k], masks[k]);
     }
     cc_.bind(skip);
   }

@@ -81,6 +81,10 @@ enum class Combiner : uint8_t {
 };
 std::string_view name_of(CheckKind);
 std::string_view name_of(Combiner);
+/// Does an update that is made twice count twice?
+inline bool counts_each_update(Combiner c) {
+  return c == Combiner::sum_ || c == Combiner::prod_ || c == Combiner::xor_;
+}
 
 struct Op;
 struct Block;

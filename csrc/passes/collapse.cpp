@@ -25,23 +25,8 @@ constexpr int64_t kEnough = 64;
 
 bool is_one(const Value& v) { return constant(v) == 1; }
 
-/// An update that may be made twice.
-bool idempotent(Combiner c) {
-  switch (c) {
-    case Combiner::recur_:
-    case Combiner::sum_:
-    case Combiner::prod_:
-    case Combiner::xor_:
-      return false;
-    default:
-      return true;
-  }
-}
-
 bool accumulates(const ir::Carried& c) {
-  return c.leader < 0 && c.tie < 0 &&
-         (c.combiner == Combiner::xor_ || c.combiner == Combiner::sum_ || c.combiner == Combiner::prod_ ||
-          (idempotent(c.combiner) && c.combiner != Combiner::last_));
+  return c.leader < 0 && c.tie < 0 && c.combiner != Combiner::recur_ && c.combiner != Combiner::last_;
 }
 
 /// The loop that the body consists of, beside pure ops; null where there is more.
@@ -69,7 +54,7 @@ bool hands_on(const Op& outer, const Op& inner) {
     const ir::Carried& carried = outer.loop->carried[k];
     const Value* next = end.operands[k];
     if (next->op != &inner) {
-      if (!idempotent(carried.combiner)) return false;
+      if (carried.combiner == Combiner::recur_ || ir::counts_each_update(carried.combiner)) return false;
       continue;
     }
     const size_t m = next->index;

@@ -288,14 +288,8 @@ bool is_lazy_complex(const Traced& t) {
 }
 
 std::optional<DType> complex_part(PyObject* o) {
-  PyArray_Descr* descr = nullptr;
-  if (!PyArray_DescrConverter(o, &descr)) {
-    PyErr_Clear();
-    return {};
-  }
-  const Ref owned = Ref::steal(reinterpret_cast<PyObject*>(descr));
-  if (!PyArray_ISNBO(descr->byteorder)) return {};
-  return runtime::complex_part_of(descr->type_num);
+  const std::optional<int> number = type_number_named(o);
+  return number ? runtime::complex_part_of(*number) : std::nullopt;
 }
 
 PyTypeObject* complex_class(DType part) { return runtime::complex_scalar_class(part); }

@@ -44,6 +44,10 @@ class Emit {
   ir::Value* eq(ir::Value* a, ir::Value* b) { return op(Opcode::eq_, {a, b}); }
   ir::Value* ne(ir::Value* a, ir::Value* b) { return op(Opcode::ne_, {a, b}); }
   ir::Value* is_zero(ir::Value* v) { return eq(v, number(v->type.dtype, 0)); }
+  /// a / b, rounded up.
+  ir::Value* ceiling(ir::Value* a, ir::Value* b) {
+    return op(ir::Opcode::floordiv_, {op(ir::Opcode::sub_, {op(ir::Opcode::add_, {a, b}), i64(1)}), b});
+  }
   ir::Value* non_zero(ir::Value* v) { return ne(v, number(v->type.dtype, 0)); }
 
   /// Leaves the region unless `ok`; nothing where `ok` is known to hold.

@@ -164,7 +164,7 @@ std::string error_text_of(const Function& f, double a, double b) {
   return error_text([&] { return PyObject_CallFunction(callable_of(f), "dd", a, b); });
 }
 
-std::optional<DType> dtype_named(PyObject* o) {
+std::optional<int> type_number_named(PyObject* o) {
   PyArray_Descr* descr = nullptr;
   if (!PyArray_DescrConverter(o, &descr)) {
     PyErr_Clear();
@@ -172,7 +172,12 @@ std::optional<DType> dtype_named(PyObject* o) {
   }
   const Ref owned = Ref::steal(reinterpret_cast<PyObject*>(descr));
   if (!PyArray_ISNBO(descr->byteorder)) return {};
-  return runtime::dtype_of(descr->type_num);
+  return descr->type_num;
+}
+
+std::optional<DType> dtype_named(PyObject* o) {
+  const std::optional<int> number = type_number_named(o);
+  return number ? runtime::dtype_of(*number) : std::nullopt;
 }
 
 Traced as_numpy(Context& c, const Traced& t) {

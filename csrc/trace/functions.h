@@ -31,6 +31,8 @@ std::string error_text_of(const Function&, double a, double b);
 
 /// The dtype that an object names: np.float32, "f4", float, a dtype. Empty for others.
 std::optional<DType> dtype_named(PyObject*);
+/// NumPy's number of the dtype that the object names, in this machine's byte order; nothing for others.
+std::optional<int> type_number_named(PyObject*);
 
 /// A call of `self.name(args)`.
 Traced call_method(Context&, const Traced& self, const std::string& name, Args);

@@ -147,10 +147,13 @@ void require_same_extent(Context&, ir::Value* a, ir::Value* b, const Shapes&);
 bool same_number(const ir::Value* a, const ir::Value* b);
 
 // tensor_loops.cpp: statements.
-/// One loop that counts up by 1; `body` is in it, takes the carried values and gives back the next ones.
+/// One loop that counts up by `step`; `body` is in it, takes the carried values and gives back the next ones.
 using LoopBody = std::function<std::vector<ir::Value*>(ir::Value* i, std::span<ir::Value* const> carried)>;
 std::vector<ir::Value*> emit_loop(Context&, ir::Value* lower, ir::Value* upper, std::span<ir::Value* const> inits,
                                   ir::Loop attributes, const LoopBody&, int64_t step = 1);
+/// The same without carried values.
+void emit_loop(Context&, ir::Value* lower, ir::Value* upper, ir::Loop attributes,
+               const std::function<void(ir::Value*)>& body, int64_t step = 1);
 /// The order of loops over `rank` dimensions, outermost first, that makes most of the accesses run along their memory.
 std::vector<int> loop_order(std::span<const Read> touched, size_t rank);
 /// How much of what is accessed runs along its memory in each dimension.

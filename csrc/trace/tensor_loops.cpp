@@ -86,6 +86,15 @@ std::vector<Value*> emit_loop(Context& c, Value* lower, Value* upper, std::span<
   return {op->results.begin(), op->results.end()};
 }
 
+void emit_loop(Context& c, Value* lower, Value* upper, ir::Loop attributes, const std::function<void(Value*)>& body,
+               int64_t step) {
+  const LoopBody in_loop = [&](Value* i, std::span<Value* const>) {
+    body(i);
+    return std::vector<Value*>{};
+  };
+  emit_loop(c, lower, upper, {}, std::move(attributes), in_loop, step);
+}
+
 std::vector<int> votes_of(std::span<const Read> touched, size_t rank) {
   std::vector<int> votes(rank, 0);
   for (const Read& read : touched) {
@@ -168,11 +177,7 @@ class NestEmitter {
     if (attributes.parallel && !loop.parallel) attributes.threads = 1;
     attributes.le = loop.le;
     attributes.chunk = loop.chunk;
-    const LoopBody in_loop = [&](Value* i, std::span<Value* const>) {
-      body(i);
-      return std::vector<Value*>{};
-    };
-    emit_loop(c_, low, high, {}, std::move(attributes), in_loop, step);
+    emit_loop(c_, low, high, std::move(attributes), body, step);
   }
 
   /// The elements at the index and, where loops are unrolled, at those after it: all values before the first store.

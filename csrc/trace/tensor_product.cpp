@@ -19,15 +19,10 @@ constexpr int64_t column_block = 1024;
 constexpr int64_t few_columns = 256;
 constexpr int64_t rows_together = 4;
 
-Value* ceiling(Emit& e, Value* n, Value* by) {
-  Value* sum = e.op(Opcode::sub_, {e.op(Opcode::add_, {n, by}), e.i64(1)});
-  return e.op(Opcode::floordiv_, {sum, by});
-}
-
 /// The number of blocks of columns: where nothing else is divided between workers an even one, for pairs of them.
 Value* blocks_of(Emit& e, Value* columns, bool alone) {
-  if (!alone) return e.op(Opcode::pymax_, {ceiling(e, columns, e.i64(column_block)), e.i64(1)});
-  Value* pairs = ceiling(e, columns, e.i64(2 * column_block));
+  if (!alone) return e.op(Opcode::pymax_, {e.ceiling(columns, e.i64(column_block)), e.i64(1)});
+  Value* pairs = e.ceiling(columns, e.i64(2 * column_block));
   return e.select(e.le(columns, e.i64(few_columns)), e.i64(1), e.op(Opcode::mul_, {pairs, e.i64(2)}));
 }
 
@@ -203,14 +198,11 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
       attributes.simd = !blocks && lanes;
       if (!blocks) attributes.le = said[inner].le;
       attributes.annotated = true;
-      emit_loop(c, low, high, {}, std::move(attributes), [&](Value* i, std::span<Value* const>) {
-        body(i);
-        return std::vector<Value*>{};
-      });
+      emit_loop(c, low, high, std::move(attributes), body);
     };
     const int64_t wanted = said[inner].block;
-    Value* blocks = wanted ? ceiling(e, extents[inner], e.i64(wanted)) : blocks_of(e, extents[inner], alone && threads);
-    Value* size = wanted ? e.i64(wanted) : ceiling(e, extents[inner], blocks);
+    Value* blocks = wanted ? e.ceiling(extents[inner], e.i64(wanted)) : blocks_of(e, extents[inner], alone && threads);
+    Value* size = wanted ? e.i64(wanted) : e.ceiling(extents[inner], blocks);
     loop(e.i64(0), blocks, true, [&](Value* block) {
       Value* first = e.op(Opcode::mul_, {block, size});
       Value* last = e.op(Opcode::pymin_, {e.op(Opcode::add_, {first, size}), extents[inner]});
@@ -234,19 +226,13 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
         // Several rows at a time: the sums are loaded and stored less often, and memory answers more streams faster.
         Value* together = e.i64(rows_together);
         Value* groups = e.op(Opcode::floordiv_, {sums.back(), together});
-        const auto count = [&](Value* low, Value* high, const std::function<void(Value*)>& body) {
-          emit_loop(c, low, high, {}, {}, [&](Value* i, std::span<Value* const>) {
-            body(i);
-            return std::vector<Value*>{};
-          });
-        };
-        count(e.i64(0), groups, [&](Value* group) {
+        emit_loop(c, e.i64(0), groups, {}, [&](Value* group) {
           std::vector<Value*> rows;
           Value* start = e.op(Opcode::mul_, {group, together});
           for (int64_t r = 0; r < rows_together; r++) rows.push_back(r ? e.op(Opcode::add_, {start, e.i64(r)}) : start);
           add_rows(rows);
         });
-        count(e.op(Opcode::mul_, {groups, together}), sums.back(), [&](Value* row) { add_rows({&row, 1}); });
+        emit_loop(c, e.op(Opcode::mul_, {groups, together}), sums.back(), {}, [&](Value* row) { add_rows({&row, 1}); });
         return std::vector<Value*>{};
       });
     });

@@ -60,7 +60,7 @@ class Tiles {
   Value* sub(Value* a, Value* b) { return e_.op(Opcode::sub_, {a, b}); }
   Value* mul(Value* a, Value* b) { return e_.op(Opcode::mul_, {a, b}); }
   Value* least(Value* a, Value* b) { return e_.op(Opcode::pymin_, {a, b}); }
-  Value* ceiling(Value* n, Value* by) { return e_.op(Opcode::floordiv_, {sub(add(n, by), e_.i64(1)), by}); }
+  Value* ceiling(Value* n, Value* by) { return e_.ceiling(n, by); }
   Value* at_least_one(Value* n) { return e_.op(Opcode::pymax_, {n, e_.i64(1)}); }
   Value* scaled(Value* v, int64_t by) { return by == 1 ? v : mul(v, e_.i64(by)); }
 
@@ -69,10 +69,7 @@ class Tiles {
     attributes.parallel = how == How::parallel;
     attributes.simd = how == How::simd;
     attributes.annotated = true;
-    emit_loop(c_, low, high, {}, std::move(attributes), [&](Value* i, std::span<Value* const>) {
-      body(i);
-      return std::vector<Value*>{};
-    });
+    emit_loop(c_, low, high, std::move(attributes), body);
   }
 
   Value* element(const TensorRef& t, Value* i, Value* j) {

@@ -19,6 +19,7 @@ RANKS = {
     "runtime": 2,
     "trace": 3,
     "cpu": 3,
+    "gpu": 3,
     "": 4,  # the driver: jit.cpp and its helpers
     "frame": 5,
 }

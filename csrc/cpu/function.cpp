@@ -301,6 +301,9 @@ void Function::emit(const ir::Op& op) {
       return emit_check(op);
     case Opcode::poll_:
       return emit_poll(op);
+    case Opcode::barrier_:
+      APPY_CHECK(false, "the machine code of a CPU has no barriers");
+      return;
     case Opcode::for_:
       return emit_for(op);
     case Opcode::while_:

@@ -108,7 +108,7 @@ bool has_atomics(const ir::Op& loop) {
 }  // namespace
 
 bool Function::can_outline(const ir::Op& loop) const {
-  if (!can_reorder(loop)) return false;
+  if (!ir::can_reorder(loop)) return false;
   for (size_t i = 0; i < loop.results.size(); ++i) {
     const Combiner c = loop.loop->carried[i].combiner;
     if (m_.graph.exact && is_float(loop.results[i]->type.dtype) && (c == Combiner::sum_ || c == Combiner::prod_)) {

@@ -23,8 +23,6 @@ Opcode opcode_of(Combiner c) {
   return kCodes[static_cast<size_t>(c)];
 }
 
-bool is_follower(Combiner c) { return c == Combiner::follow_first_ || c == Combiner::follow_last_; }
-
 ir::Word neutral(Combiner c, DType t) {
   if (c == Combiner::prod_) {
     return t == DType::f64_ ? std::bit_cast<uint64_t>(1.0) : t == DType::f32_ ? std::bit_cast<uint32_t>(1.0f) : 1;
@@ -33,17 +31,6 @@ ir::Word neutral(Combiner c, DType t) {
   if (t == DType::f64_) return std::bit_cast<uint64_t>(-0.0);
   if (t == DType::f32_) return std::bit_cast<uint32_t>(-0.0f);
   return 0;
-}
-
-bool can_reorder(const ir::Op& loop) {
-  const auto& carried = loop.loop->carried;
-  for (size_t i = 0; i < carried.size(); ++i) {
-    const ir::Carried& c = carried[i];
-    if (c.combiner == Combiner::recur_) return false;
-    if (!is_follower(c.combiner)) continue;
-    if (c.leader < 0 || carried[static_cast<size_t>(c.leader)].tie < 0) return false;
-  }
-  return true;
 }
 
 void Function::identity(Combiner c, DType t, x86::Reg to, x86::Reg init) {
@@ -63,7 +50,7 @@ void Function::combine(const ir::Loop& loop, std::span<const DType> types, std::
   // Leaders decide before they are overwritten.
   std::vector<x86::Gp> take(a.size());
   for (size_t i = 0; i < a.size(); ++i) {
-    if (!is_follower(loop.carried[i].combiner)) continue;
+    if (!ir::is_follower(loop.carried[i].combiner)) continue;
     const auto leader = static_cast<size_t>(loop.carried[i].leader);
     const auto tie = static_cast<size_t>(loop.carried[leader].tie);
     const Combiner by = loop.carried[leader].combiner;
@@ -126,8 +113,8 @@ void Function::combine(const ir::Loop& loop, std::span<const DType> types, std::
     const int tie = c == Combiner::pymin_ || c == Combiner::pymax_ ? loop.carried[i].tie : -1;
     if (c == Combiner::last_) {
       move(a[i], b[i]);
-    } else if (is_follower(c) || (tie >= 0 && is_float(types[i]))) {
-      const x86::Gp won = take[is_follower(c) ? i : static_cast<size_t>(tie)];
+    } else if (ir::is_follower(c) || (tie >= 0 && is_float(types[i]))) {
+      const x86::Gp won = take[ir::is_follower(c) ? i : static_cast<size_t>(tie)];
       asmjit::Label keep = cc_.newLabel();
       cc_.test(won.r32(), won.r32());
       cc_.jz(keep);

@@ -22,7 +22,7 @@ constexpr int kWorthAligning = 8;  // groups of lanes
 }  // namespace
 
 bool VectorLoop::supports(Function& f, const ir::Op& loop) {
-  if (!can_reorder(loop)) return false;
+  if (!ir::can_reorder(loop)) return false;
   for (size_t i = 0; i < loop.results.size(); ++i) {
     const Combiner c = loop.loop->carried[i].combiner;
     if (f.module().graph.exact && is_float(loop.results[i]->type.dtype) &&
@@ -347,9 +347,9 @@ void VectorLoop::masked_loop(const Function::Bounds& bounds) {
 
 bool VectorLoop::in_group(size_t k) const {
   const auto& carried = loop_.loop->carried;
-  if (is_follower(carried[k].combiner)) return true;
+  if (ir::is_follower(carried[k].combiner)) return true;
   for (size_t i = 0; i < carried.size(); ++i) {
-    if (!is_follower(carried[i].combiner)) continue;
+    if (!ir::is_follower(carried[i].combiner)) continue;
     const auto leader = static_cast<size_t>(carried[i].leader);
     if (leader == k || static_cast<size_t>(carried[leader].tie) == k) return true;
   }

@@ -148,6 +148,12 @@ Op* Builder::check(Check check, Value* ok, std::span<Value* const> info, std::sp
   return insert(made);
 }
 
+Op* Builder::barrier(Mapping scope) {
+  Op* made = graph_.new_op(Opcode::barrier_, loc_);
+  made->mapping = scope;
+  return insert(made);
+}
+
 Op* Builder::poll(std::span<Value* const> state) {
   Op* made = graph_.new_op(Opcode::poll_, loc_);
   append(made->operands, state);

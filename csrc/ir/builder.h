@@ -43,6 +43,7 @@ class Builder {
   /// `state` empty: the scalars keep what they had before the region.
   Op* check(Check, Value* ok, std::span<Value* const> info, std::span<Value* const> state);
   Op* poll(std::span<Value* const> state);
+  Op* barrier(Mapping scope);
 
   /// The body block gets its arguments (iv first, then carried); the caller fills it and ends it with a terminator.
   Op* for_loop(Value* lower, Value* upper, Value* step, std::span<Value* const> inits, Loop);

@@ -131,6 +131,7 @@ class Evaluator {
       case Opcode::check_:
         return check(op);
       case Opcode::poll_:
+      case Opcode::barrier_:
         return Exit::yielded;
       case Opcode::for_:
         return for_loop(op);

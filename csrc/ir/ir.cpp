@@ -53,6 +53,10 @@ std::string_view name_of(DType t) { return kTypes[static_cast<size_t>(t)].name; 
 const OpInfo& info(Opcode c) { return kOps[static_cast<size_t>(c)]; }
 std::string_view name_of(CheckKind k) { return kChecks[static_cast<size_t>(k)]; }
 std::string_view name_of(Combiner c) { return kCombiners[static_cast<size_t>(c)]; }
+std::string_view name_of(Mapping m) {
+  constexpr std::string_view kNames[] = {"none", "workers", "lanes", "threads", "single"};
+  return kNames[static_cast<size_t>(m)];
+}
 
 bool is_terminator(Opcode c) { return c == Opcode::yield_ || c == Opcode::continue_ || c == Opcode::break_; }
 
@@ -202,6 +206,7 @@ class Cloner {
     copy->escapes = from.escapes;
     copy->slot = from.slot;
     copy->combiner = from.combiner;
+    copy->mapping = from.mapping;
     if (from.access) copy->access = std::make_unique<Access>(*from.access);
     if (from.check) copy->check = std::make_unique<Check>(*from.check);
     if (from.loop) copy->loop = std::make_unique<Loop>(*from.loop);
@@ -230,12 +235,24 @@ std::unique_ptr<Graph> clone(const Graph& graph) {
   copy->name = graph.name;
   copy->exact = graph.exact;
   copy->may_alias = graph.may_alias;
+  copy->inspectors = graph.inspectors;
   copy->result_names = graph.result_names;
   copy->locs = graph.locs;
   copy->remarks = graph.remarks;
   copy->reserve_slots(graph.slot_count());
   Cloner(graph, *copy).block(*graph.body, *copy->body);
   return copy;
+}
+
+bool can_reorder(const Op& loop) {
+  const auto& carried = loop.loop->carried;
+  for (size_t i = 0; i < carried.size(); ++i) {
+    const Carried& c = carried[i];
+    if (c.combiner == Combiner::recur_) return false;
+    if (!is_follower(c.combiner)) continue;
+    if (c.leader < 0 || carried[static_cast<size_t>(c.leader)].tie < 0) return false;
+  }
+  return true;
 }
 
 }  // namespace appy::ir

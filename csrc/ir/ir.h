@@ -86,6 +86,17 @@ inline bool counts_each_update(Combiner c) {
   return c == Combiner::sum_ || c == Combiner::prod_ || c == Combiner::xor_;
 }
 
+/// Who runs the iterations of a loop, where a backend has workers that consist of lanes (the pass `distribute`).
+/// Everything outside such loops is run by all of them alike, and stores there by one.
+enum class Mapping : uint8_t {
+  none,     // whoever runs the code around it, in order
+  workers,  // each iteration by one worker, with all its lanes
+  lanes,    // each iteration by one lane of the worker
+  threads,  // each iteration by one lane of one worker
+  single,   // all iterations by one lane of whoever runs the code around it
+};
+std::string_view name_of(Mapping);
+
 struct Op;
 struct Block;
 struct Graph;
@@ -177,6 +188,7 @@ struct Op {
   bool escapes = false;                  // alloc: the array outlives the region, as a Python object
   int32_t slot = -1;                     // alloc: its number in the region, unique; -1 while it has none
   Combiner combiner = Combiner::recur_;  // atomic
+  Mapping mapping = Mapping::none;       // for, while: who runs it; barrier: whose writes it orders
   std::unique_ptr<Access> access;        // load, store, atomic
   std::unique_ptr<Check> check;          // check
   std::unique_ptr<Loop> loop;            // for
@@ -219,6 +231,7 @@ struct Graph {
   std::string name = "region";
   bool exact = false;                     // bit for bit: no FMA, no reassociation
   bool may_alias = false;                 // views may overlap in any way: keep every load and store in order
+  bool inspectors = true;                 // to read an index array once more, to test it before the loops, pays
   Block* body = nullptr;                  // its arguments are the parameters; its yield names the results
   std::vector<std::string> result_names;  // for people; may be empty
   std::vector<Loc> locs;                  // locs[0] is unknown
@@ -269,6 +282,10 @@ inline bool is_temporary(const Value& view) { return view.op && !view.op->escape
 
 /// True if the value is defined outside `block` and everything nested in it.
 bool defined_outside(const Value&, const Block& block);
+
+/// May the iterations of this `for` run in another order, as far as its carried values go?
+bool can_reorder(const Op& loop);
+inline bool is_follower(Combiner c) { return c == Combiner::follow_first_ || c == Combiner::follow_last_; }
 
 /// The nearest enclosing loop op of a block (the op itself if the block is its body), or null.
 Op* enclosing_loop(const Block&);

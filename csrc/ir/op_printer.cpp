@@ -238,6 +238,7 @@ std::string OpPrinter::loop_head(const Op& op) const {
     if (loop.threads != 0) text += " threads(" + std::to_string(loop.threads) + ")";
     if (loop.collapse != 1) text += " collapse(" + std::to_string(loop.collapse) + ")";
   }
+  if (op.mapping != Mapping::none) text += " mapped(" + std::string(name_of(op.mapping)) + ")";
   if (skip && op.operands.size() >= bounds && !args.empty()) {
     text += " " + name(*args[0]) + " = " + name(*op.operands[0]) + " to " + name(*op.operands[1]) + " step " +
             name(*op.operands[2]);
@@ -308,6 +309,9 @@ std::string OpPrinter::line(const Op& op) const {
       break;
     case Opcode::poll_:
       text += word + (op.operands.empty() ? "" : " state(" + names(op.operands) + ")");
+      break;
+    case Opcode::barrier_:
+      text += word + " " + std::string(name_of(op.mapping));
       break;
     case Opcode::for_:
     case Opcode::while_:

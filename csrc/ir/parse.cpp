@@ -74,6 +74,7 @@ class Parser {
     lex_.expect(')');
     if (lex_.accept("exact")) graph_->exact = true;
     if (lex_.accept("may_alias")) graph_->may_alias = true;
+    if (lex_.accept("no_inspectors")) graph_->inspectors = false;
     if (lex_.accept("results")) {
       lex_.expect('(');
       do {
@@ -238,6 +239,9 @@ class Parser {
         break;
       case Opcode::poll_:
         if (lex_.accept("state")) op.operands = uses_in_parentheses();
+        break;
+      case Opcode::barrier_:
+        op.mapping = mapping("workers or lanes");
         break;
       case Opcode::for_:
       case Opcode::while_:
@@ -431,7 +435,7 @@ class Parser {
     Token variable;
     if (op.code == Opcode::for_) {
       op.loop = std::make_unique<Loop>();
-      loop_flags(*op.loop);
+      loop_flags(op);
       variable = value_token();
       for (const char* before : {"=", "to", "step"}) {
         if (*before == '=') {
@@ -441,6 +445,11 @@ class Parser {
         }
         op.operands.push_back(use());
       }
+    }
+    if (!op.loop && lex_.accept("mapped")) {
+      lex_.expect('(');
+      op.mapping = mapping("single");
+      lex_.expect(')');
     }
     if (lex_.accept("carry")) {
       lex_.expect('(');
@@ -464,7 +473,8 @@ class Parser {
     leave_scope(outer);
   }
 
-  void loop_flags(Loop& loop) {
+  void loop_flags(Op& op) {
+    Loop& loop = *op.loop;
     while (lex_.peek().kind == Kind::word) {
       const Token word = lex_.take();
       const auto number = [&](int64_t hi) {
@@ -487,10 +497,22 @@ class Parser {
         loop.threads = static_cast<int32_t>(number(kIntMax));
       } else if (word.text == "collapse") {
         loop.collapse = static_cast<int32_t>(number(kIntMax));
+      } else if (word.text == "mapped") {
+        lex_.expect('(');
+        op.mapping = mapping("workers, lanes, threads or single");
+        lex_.expect(')');
       } else {
         Lexer::expected("a loop attribute or the loop variable", word);
       }
     }
+  }
+
+  Mapping mapping(const char* expected) {
+    const Token word = lex_.expect(Kind::word, expected);
+    Mapping found = Mapping::none;
+    const auto name = [](Mapping m) { return name_of(m); };
+    if (!find_name(word.text, 5, name, found) || found == Mapping::none) Lexer::expected(expected, word);
+    return found;
   }
 
   void schedule(Loop& loop) {

@@ -22,7 +22,6 @@ constexpr std::array kInfoCount = {
 bool is_leader(Combiner c) {
   return c == Combiner::pymin_ || c == Combiner::pymax_ || c == Combiner::minimum_ || c == Combiner::maximum_;
 }
-bool is_follower(Combiner c) { return c == Combiner::follow_first_ || c == Combiner::follow_last_; }
 
 /// Index of the first operand that is state; a state is no read.
 size_t first_state(const Op& op) {
@@ -180,6 +179,9 @@ class Verifier {
         return check(op);
       case Opcode::poll_:
         return state(op.operands);
+      case Opcode::barrier_:
+        if (op.mapping != Mapping::workers && op.mapping != Mapping::lanes) return "its scope is workers or lanes";
+        return "";
       case Opcode::for_:
         return for_loop(op);
       case Opcode::while_:

@@ -163,7 +163,8 @@ std::optional<Bounds> Extremes::converted(const Op& loop, size_t k) {
 std::optional<Bounds> Extremes::inspect(const Op& load) {
   if (const auto known = inspected_.find(&load); known != inspected_.end()) return known->second;
   Value* view = load.operands[0];
-  if (!is_before(*view) || !ir::is_int(view->type.dtype) || view->type.dtype == DType::u64_ || graph_.may_alias) {
+  if (!is_before(*view) || !ir::is_int(view->type.dtype) || view->type.dtype == DType::u64_ || graph_.may_alias ||
+      !graph_.inspectors) {
     return std::nullopt;
   }
   bool written = false;

@@ -11,7 +11,11 @@
 
 namespace appy::passes {
 
+/// Whose code comes of it: a CPU's, or that of a device with workers that consist of lanes (ir.h, Mapping).
+enum class Target : uint8_t { cpu, device };
+
 struct Options {
+  Target target = Target::cpu;
   bool verify = false;                     // run the verifier after every pass (always in debug builds)
   std::vector<std::string_view> disabled;  // names of passes to leave out
   /// Called after each pass that changed something, with the pass's name.
@@ -23,8 +27,8 @@ struct Pass {
   bool (*run)(ir::Graph&);  // true if it changed the graph
 };
 
-/// All passes in pipeline order; a pass may stand in it more than once.
-const std::vector<Pass>& pipeline();
+/// All passes for a target in pipeline order; a pass may stand in it more than once.
+const std::vector<Pass>& pipeline(Target);
 /// The pass of that name, or null.
 const Pass* find(std::string_view name);
 

@@ -8,7 +8,7 @@
 
 namespace appy::passes {
 
-#define X(name) bool name(ir::Graph&);
+#define X(name, target) bool name(ir::Graph&);
 #include "passes/passes.def"
 #undef X
 
@@ -27,18 +27,27 @@ void verify_after(std::string_view pass, const ir::Graph& graph) {
 
 }  // namespace
 
-const std::vector<Pass>& pipeline() {
-  static const std::vector<Pass> passes = {
-#define X(name) Pass{#name, &passes::name},
+const std::vector<Pass>& pipeline(Target target) {
+  static const std::array<std::vector<Pass>, 2> pipelines = [] {
+    constexpr int cpu = 1, device = 2, both = 3;
+    std::array<std::vector<Pass>, 2> made;
+    const auto add = [&](const char* name, auto* pass, int targets) {
+      if (targets & cpu) made[0].push_back({name, pass});
+      if (targets & device) made[1].push_back({name, pass});
+    };
+#define X(name, target) add(#name, &passes::name, target);
 #include "passes/passes.def"
 #undef X
-  };
-  return passes;
+    return made;
+  }();
+  return pipelines[static_cast<size_t>(target)];
 }
 
 const Pass* find(std::string_view name) {
-  for (const Pass& pass : pipeline()) {
-    if (pass.name == name) return &pass;
+  for (Target target : {Target::cpu, Target::device}) {
+    for (const Pass& pass : pipeline(target)) {
+      if (pass.name == name) return &pass;
+    }
   }
   return nullptr;
 }
@@ -46,7 +55,7 @@ const Pass* find(std::string_view name) {
 void run(ir::Graph& graph, const Options& options) {
   const bool verify = options.verify || kAlwaysVerify;
   if (verify) verify_after("(input)", graph);
-  for (const Pass& pass : pipeline()) {
+  for (const Pass& pass : pipeline(options.target)) {
     if (std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end()) continue;
     const bool changed = pass.run(graph);
     if (verify) verify_after(pass.name, graph);

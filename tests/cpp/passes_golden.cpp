@@ -118,9 +118,11 @@ std::string test_name(const testing::TestParamInfo<fs::path>& info) {
 INSTANTIATE_TEST_SUITE_P(Passes, Golden, testing::ValuesIn(cases()), test_name);
 
 TEST(Goldens, EveryPassHasOne) {
-  for (const Pass& pass : pipeline()) {
-    const fs::path folder = fs::path(APPY_SOURCE_DIR) / "tests" / "ir" / pass.name;
-    EXPECT_TRUE(fs::is_directory(folder) && !fs::is_empty(folder)) << folder;
+  for (Target target : {Target::cpu, Target::device}) {
+    for (const Pass& pass : pipeline(target)) {
+      const fs::path folder = fs::path(APPY_SOURCE_DIR) / "tests" / "ir" / pass.name;
+      EXPECT_TRUE(fs::is_directory(folder) && !fs::is_empty(folder)) << folder;
+    }
   }
 }
 

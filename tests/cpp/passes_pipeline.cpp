@@ -27,8 +27,8 @@ constexpr const char* kLoop = R"(region @r(%x: f64[1,c], %n: i64 in [0, 100]) {
 )";
 
 TEST(Pipeline, FindsEveryPassByName) {
-  ASSERT_FALSE(pipeline().empty());
-  for (const Pass& pass : pipeline()) {
+  ASSERT_FALSE(pipeline(Target::cpu).empty());
+  for (const Pass& pass : pipeline(Target::cpu)) {
     const Pass* found = find(pass.name);
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->run, pass.run);
@@ -45,14 +45,14 @@ TEST(Pipeline, NamesPassesThatChangedSomethingInOrder) {
   run(*graph, options);
   EXPECT_NE(std::find(changed.begin(), changed.end(), "cse"), changed.end());
   size_t at = 0;
-  for (const Pass& pass : pipeline()) at += at < changed.size() && changed[at] == pass.name ? 1 : 0;
+  for (const Pass& pass : pipeline(Target::cpu)) at += at < changed.size() && changed[at] == pass.name ? 1 : 0;
   EXPECT_EQ(at, changed.size());
 }
 
 TEST(Pipeline, LeavesOutDisabledPasses) {
   const auto graph = ir::parse(kLoop);
   Options options;
-  for (const Pass& pass : pipeline()) options.disabled.push_back(pass.name);
+  for (const Pass& pass : pipeline(Target::cpu)) options.disabled.push_back(pass.name);
   run(*graph, options);
   EXPECT_EQ(ir::print(*graph), kLoop);
 }

@@ -1,0 +1,120 @@
+// The frame of a kernel: its parameters, its arrays, its results.
+#include "gpu/codegen.h"
+
+#include <cctype>
+
+#include "gpu/expressions.h"
+#include "gpu/writer.h"
+#include "support/abort.h"
+
+namespace appy::gpu {
+
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+Writer::Writer(const ir::Graph& graph, const CodegenOptions& options) : graph_(graph), options_(options) {
+  int ordinal = 0;
+  ir::walk(*graph.body, [&](const Op& op) {
+    if (op.code == Opcode::check_) {
+      ordinals_[&op] = ordinal++;
+      code_.checks |= !options.made.count(&op);
+    }
+    if (op.code == Opcode::store_ || op.code == Opcode::atomic_) written_[op.view()] = true;
+  });
+}
+
+void Writer::refuse(const Op& op, const std::string& what) const {
+  const ir::Loc& at = graph_.locs[op.loc];
+  throw Abort(AbortId::device_, what, at.line, at.file);
+}
+
+void Writer::find_arrays(const ir::Block& block, ArrayUse::Owner owner) {
+  for (const Op* op = block.first; op; op = op->next) {
+    if (op->code == Opcode::alloc_) {
+      array_of_[op] = code_.arrays.size();
+      code_.arrays.push_back({op, owner});
+    }
+    ArrayUse::Owner inner = owner;
+    if (op->mapping == ir::Mapping::workers && inner == ArrayUse::Owner::region) inner = ArrayUse::Owner::worker;
+    if (op->mapping == ir::Mapping::threads || op->mapping == ir::Mapping::lanes) inner = ArrayUse::Owner::thread;
+    for (const ir::Block* nested : op->blocks) find_arrays(*nested, inner);
+  }
+}
+
+std::string Writer::view_parameter(const Value& v, size_t word) {
+  const std::string type = memory_type_of(v.type.dtype), name = names_.of(v);
+  const bool read_only = !written_.count(&v) && !graph_.may_alias;
+  std::string text = "  " + std::string(read_only ? "const " : "") + type + "* const " +
+                     (graph_.may_alias ? "" : "__restrict__ ") + name + " = (" + type + "*)p.w[" +
+                     std::to_string(word) + "];\n";
+  const auto rank = static_cast<size_t>(v.type.rank);
+  for (size_t d = 0; d < rank; ++d) {
+    text += "  const i64 " + name + "_n" + std::to_string(d) + " = (i64)p.w[" + std::to_string(word + 1 + d) + "];\n";
+  }
+  if (v.type.layout != ir::Layout::strided && v.type.layout != ir::Layout::inner) return text;
+  for (size_t d = 0; d < rank; ++d) {
+    text += "  const i64 " + name + "_s" + std::to_string(d) + " = (i64)p.w[" + std::to_string(word + 1 + rank + d) +
+            "];\n";
+  }
+  return text;
+}
+
+std::string Writer::parameters() {
+  std::string text;
+  size_t word = 0;
+  for (const Value* v : graph_.body->args) {
+    if (v->type.is_view()) {
+      text += view_parameter(*v, word);
+      word += 1 + 2 * static_cast<size_t>(v->type.rank);
+      continue;
+    }
+    const std::string type = type_of(v->type.dtype), from = "p.w[" + std::to_string(word++) + "]";
+    std::string value = "(" + type + ")" + from;
+    if (v->type.dtype == ir::DType::f64_) value = "bits_double(" + from + ")";
+    if (v->type.dtype == ir::DType::f32_) value = "bits_float((u32)" + from + ")";
+    text += "  const " + type + " " + names_.of(*v) + " = " + value + ";\n";
+  }
+  text += "  const Control control = {(u64*)p.w[" + std::to_string(word) + "], (i64*)p.w[" + std::to_string(word + 1) +
+          "], (unsigned*)p.w[" + std::to_string(word + 2) + "], (unsigned char*)p.w[" + std::to_string(word + 3) +
+          "]};\n";
+  code_.words = word + 4 + code_.arrays.size();
+  return text;
+}
+
+void Writer::results(const Op& yield) {
+  bool any = false;
+  for (size_t k = 0; k < yield.operands.size(); ++k) any |= options_.results[k];
+  if (!any) return;
+  open("if (team.thread == 0)");
+  for (size_t k = 0; k < yield.operands.size(); ++k) {
+    if (options_.results[k]) {
+      put("control.results[" + std::to_string(k) + "] = word_of(" + argument(*yield.operands[k]) + ");");
+    }
+  }
+  close();
+}
+
+KernelCode Writer::write() {
+  code_.entry = "appy_";
+  for (char c : graph_.name) code_.entry += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  find_arrays(*graph_.body, ArrayUse::Owner::region);
+  const std::string head = parameters();
+  for (const Op* op = graph_.body->first; op; op = op->next) {
+    if (op->code == Opcode::yield_) {
+      results(*op);
+    } else if (!options_.made.count(op)) {
+      statement(*op);
+    }
+  }
+  const std::string block = std::to_string(options_.shape.block), lanes = std::to_string(options_.shape.lanes);
+  code_.text = "#include \"appy_device.h\"\n\nconstexpr int kBlock = " + block + ", kLanes = " + lanes +
+               ";\n\nstruct Params {\n  u64 w[" + std::to_string(code_.words) + "];\n};\n\n" + structs_ +
+               "extern \"C\" __global__ void __launch_bounds__(kBlock) " + code_.entry + "(const Params p) {\n" + head +
+               "  Team team = team_of<kBlock, kLanes>();\n" + body_ + "}\n";
+  return std::move(code_);
+}
+
+KernelCode generate(const ir::Graph& graph, const CodegenOptions& options) { return Writer(graph, options).write(); }
+
+}  // namespace appy::gpu

@@ -1,0 +1,56 @@
+// A graph, with its loops given to workers and lanes (passes/distribute.cpp), as CUDA C++.
+//
+// One kernel is one region. Code outside distributed loops is run by every thread alike: control flow there is uniform,
+// loads are everyone's, stores one thread's, and barriers stand where passes/barriers.cpp put them. A worker is
+// `lanes` threads: part of a warp, or a block.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/ir.h"
+
+namespace appy::gpu {
+
+struct KernelShape {
+  int block = 256;  // threads a block
+  int lanes = 32;   // threads a worker: a power of two up to 32, or `block`
+  friend auto operator<=>(const KernelShape&, const KernelShape&) = default;
+};
+
+/// An array of the region's own: where in the parameters its address is, and who has one each.
+struct ArrayUse {
+  enum class Owner : uint8_t { region, worker, thread };
+  const ir::Op* alloc = nullptr;
+  Owner owner = Owner::region;
+};
+
+struct KernelCode {
+  std::string text;   // includes "appy_device.h"
+  std::string entry;  // the kernel's name
+  /// The parameter is a struct of so many words: the graph's arguments as in runtime/kernel.h, then results, fault,
+  /// barrier and partials (prelude.cpp, Control), then one address an array.
+  size_t words = 0;
+  std::vector<ArrayUse> arrays;
+  size_t partial_bytes = 0;  // of one partial result; 0 where blocks never combine any
+  size_t shared_bytes = 0;   // of dynamic shared memory
+  bool meets = false;        // all blocks wait for each other: they must be resident together
+  bool checks = false;       // a fault may be told
+};
+
+struct CodegenOptions {
+  KernelShape shape;
+  /// Top-level checks that the host has made.
+  std::set<const ir::Op*> made;
+  /// Which of the region's results are wanted from the device.
+  std::vector<bool> results;
+  /// The text of a source line, for comments; may be empty.
+  std::function<std::string(const std::string& file, int line)> source_line;
+};
+
+/// Throws Abort for what this backend cannot do.
+KernelCode generate(const ir::Graph&, const CodegenOptions&);
+
+}  // namespace appy::gpu

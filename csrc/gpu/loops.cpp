@@ -1,0 +1,409 @@
+// Loops: in order, by one thread, or distributed; and the partial results of those that are.
+#include <utility>
+
+#include "gpu/expressions.h"
+#include "gpu/writer.h"
+
+namespace appy::gpu {
+
+using ir::Combiner;
+using ir::DType;
+using ir::Mapping;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+bool has_checks(const Op& loop) {
+  bool found = false;
+  ir::walk(*loop.blocks[0], [&](const Op& op) { found |= op.code == Opcode::check_; });
+  return found;
+}
+
+size_t carried_at(const Op& loop, size_t k) { return (loop.code == Opcode::for_ ? 3 : 0) + k; }
+const Value& argument_of(const Op& loop, size_t k) {
+  return *loop.blocks[0]->args[(loop.code == Opcode::for_ ? 1 : 0) + k];
+}
+const Value& variable_of(const Op& loop) { return *loop.blocks[0]->args[0]; }
+
+Opcode opcode_of(Combiner c) {
+  static constexpr Opcode codes[] = {
+#define X(name, op) Opcode::op##_,
+#include "ir/combiners.def"
+#undef X
+  };
+  return codes[static_cast<size_t>(c)];
+}
+
+/// What an update with this leaves as it is.
+std::string neutral(Combiner c, DType t) {
+  if (c == Combiner::prod_) return t == DType::f64_ ? "1.0" : t == DType::f32_ ? "1.0f" : literal(t, 1);
+  // -0 keeps the sign of a sum of negative zeros.
+  return t == DType::f64_ ? "-0.0" : t == DType::f32_ ? "-0.0f" : literal(t, 0);
+}
+
+bool keeps_last(const Op& loop) {
+  for (const ir::Carried& c : loop.loop->carried) {
+    if (c.combiner == Combiner::last_) return true;
+  }
+  return false;
+}
+
+/// The condition that b's follower replaces a's.
+std::string takes(const Op& loop, size_t k) {
+  const ir::Carried& c = loop.loop->carried[k];
+  const auto leader = static_cast<size_t>(c.leader);
+  const Combiner by = loop.loop->carried[leader].combiner;
+  const auto tie = static_cast<size_t>(loop.loop->carried[leader].tie);
+  const bool least = by == Combiner::pymin_ || by == Combiner::minimum_;
+  const bool nan_wins = (by == Combiner::minimum_ || by == Combiner::maximum_) &&
+                        ir::is_real(loop.results[leader]->type.dtype);
+  const std::string a = "a.v" + std::to_string(leader), b = "b.v" + std::to_string(leader);
+  std::string better = b + (least ? " < " : " > ") + a, equal = a + " == " + b;
+  if (nan_wins) {
+    better = "(" + better + " || (" + b + " != " + b + " && " + a + " == " + a + "))";
+    equal = "(" + equal + " || (" + a + " != " + a + " && " + b + " != " + b + "))";
+  }
+  const std::string x = "a.v" + std::to_string(tie), y = "b.v" + std::to_string(tie);
+  return better + " || (" + equal + " && " + y + (c.combiner == Combiner::follow_first_ ? " < " : " > ") + x + ")";
+}
+
+}  // namespace
+
+void Writer::loop(const Op& op) {
+  if (op.mapping == Mapping::none) return in_order(op);
+  if (op.mapping == Mapping::single) return single(op);
+  distributed(op);
+}
+
+void Writer::declare_carried(const Op& op, bool from_neutral) {
+  for (size_t k = 0; k < op.results.size(); ++k) {
+    const Value& v = argument_of(op, k);
+    const DType t = v.type.dtype;
+    const bool counts = from_neutral && ir::counts_each_update(op.loop->carried[k].combiner);
+    put(std::string(type_of(t)) + " " + names_.of(v) + " = " +
+        (counts ? neutral(op.loop->carried[k].combiner, t) : argument(*op.operands[carried_at(op, k)])) + ";");
+  }
+}
+
+void Writer::leave_if_dead(const Op& inner) {
+  if (level_ != Level::all && !loops_.empty() && has_checks(inner)) put("if (" + dead_ + ") break;");
+}
+
+void Writer::in_order(const Op& op) {
+  declare_carried(op, false);
+  if (op.code == Opcode::while_) {
+    open("for (;;)");
+  } else {
+    const std::string i = names_.of(variable_of(op));
+    const Op* step = op.operands[2]->op;
+    const bool one = step && step->code == Opcode::const_ && step->imm == 1;
+    if (one) {
+      open("for (i64 " + i + " = " + argument(*op.operands[0]) + "; " + i + " < " + argument(*op.operands[1]) + "; ++" +
+           i + ")");
+    } else {
+      const std::string n = declare_trips(op), k = names_.fresh("", "k");
+      open("for (i64 " + k + " = 0; " + k + " < " + n + "; ++" + k + ")");
+      put("const i64 " + i + " = " + variable_at(op, k) + ";");
+    }
+  }
+  loops_.push_back(&op);
+  block(*op.blocks[0]);
+  loops_.pop_back();
+  close();
+  for (size_t k = 0; k < op.results.size(); ++k) names_.bind(*op.results[k], names_.of(argument_of(op, k)));
+  leave_if_dead(op);
+}
+
+void Writer::single(const Op& op) {
+  const Level level = level_;
+  const bool checked = has_checks(op), tells = checked || !op.results.empty();
+  const std::string outer_dead = dead_;
+  const auto outer_loops = std::move(loops_);
+  loops_.clear();
+  if (checked) {
+    dead_ = names_.fresh("", "dead");
+    put("bool " + dead_ + " = false;");
+  }
+  declare_carried(op, false);
+  // The loop itself declares its carried values once more, inside.
+  std::vector<std::string> outside;
+  for (size_t k = 0; k < op.results.size(); ++k) {
+    outside.push_back(names_.of(argument_of(op, k)));
+    names_.bind(argument_of(op, k), names_.fresh(argument_of(op, k).name));
+  }
+  open(level == Level::all ? "if (team.thread == 0)" : "if (team.lane == 0)");
+  level_ = Level::thread;
+  const ir::Op* outermost = std::exchange(outermost_, level == Level::all ? nullptr : outermost_);
+  in_order(op);
+  outermost_ = outermost;
+  for (size_t k = 0; k < op.results.size(); ++k) put(outside[k] + " = " + names_.of(*op.results[k]) + ";");
+  close();
+  level_ = level;
+  if (tells) {
+    const std::string type = names_.fresh("", "Told"), told = names_.fresh("", "told");
+    std::string fields, values;
+    for (size_t k = 0; k < op.results.size(); ++k) {
+      fields += "  " + std::string(type_of(op.results[k]->type.dtype)) + " v" + std::to_string(k) + ";\n";
+      values += (k ? ", " : "") + outside[k];
+    }
+    if (checked) {
+      fields += "  bool dead;\n";
+      values += (values.empty() ? "" : ", ") + dead_;
+    }
+    structs_ += "struct " + type + " {\n" + fields + "};\n\n";
+    const size_t bytes = 8 * (op.results.size() + 1);
+    code_.shared_bytes = std::max(code_.shared_bytes, bytes);
+    if (level == Level::all) {
+      code_.partial_bytes = std::max(code_.partial_bytes, bytes);
+      code_.meets = true;
+      put("const " + type + " " + told + " = tell_all(" + type + "{" + values + "}, team, control);");
+    } else {
+      put("const " + type + " " + told + " = tell_lanes<kLanes>(" + type + "{" + values + "});");
+    }
+    for (size_t k = 0; k < op.results.size(); ++k) {
+      put(outside[k] + " = " + told + ".v" + std::to_string(k) + ";");
+      names_.bind(*op.results[k], outside[k]);
+    }
+    if (checked && level == Level::all) put("if (" + told + ".dead) return;");
+    if (checked && level == Level::worker) {
+      open("if (" + told + ".dead)");
+      if (!outer_dead.empty()) put(outer_dead + " = true;");
+      put("break;");
+      close();
+    }
+  }
+  dead_ = outer_dead;
+  loops_ = outer_loops;
+}
+
+std::string Writer::declare_trips(const Op& loop) {
+  const std::string n = names_.fresh("", "n");
+  put("const i64 " + n + " = trips(" + argument(*loop.operands[0]) + ", " + argument(*loop.operands[1]) + ", " +
+      argument(*loop.operands[2]) + ");");
+  return n;
+}
+
+std::string Writer::variable_at(const Op& loop, const std::string& index) {
+  const std::string lower = argument(*loop.operands[0]), step = argument(*loop.operands[2]);
+  const std::string scaled = step == "1ll" ? index : index + " * " + step;
+  return lower == "0ll" ? scaled : lower + " + " + scaled;
+}
+
+/// The variables of loops whose iterations were numbered together, the last one fastest.
+void Writer::declare_variables(std::span<const Op* const> loops, std::span<const std::string> trips,
+                               const std::string& index) {
+  std::string rest = index;
+  for (size_t k = loops.size(); k-- > 0;) {
+    std::string mine = rest;
+    if (k > 0) {
+      const std::string above = names_.fresh("", "q");
+      put("const i64 " + above + " = quotient(" + rest + ", " + trips[k] + ");");
+      mine = names_.fresh("", "k");
+      put("const i64 " + mine + " = " + rest + " - " + above + " * " + trips[k] + ";");
+      rest = above;
+    }
+    put("const i64 " + names_.of(variable_of(*loops[k])) + " = " + variable_at(*loops[k], mine) + ";");
+  }
+}
+
+/// A loop's body, where `inner`, if any, is written by somebody else.
+void Writer::body(const Op& loop, const Op* inner, const std::function<void()>& write_inner) {
+  for (const Op* op = loop.blocks[0]->first; op; op = op->next) {
+    op == inner ? write_inner() : statement(*op);
+  }
+}
+
+std::string Writer::partial_type(const Op& loop) {
+  const std::string type = names_.fresh("", "Partial");
+  std::string fields, combine;
+  for (size_t k = 0; k < loop.results.size(); ++k) {
+    const DType t = loop.results[k]->type.dtype;
+    const ir::Carried& c = loop.loop->carried[k];
+    const std::string v = "v" + std::to_string(k), a = "a." + v, b = "b." + v;
+    fields += "  " + std::string(type_of(t)) + " " + v + ";\n";
+    std::string value;
+    // A minimum that others follow moves with them: of equal zeros the sign is that of the one that won.
+    const bool moves = (c.combiner == Combiner::pymin_ || c.combiner == Combiner::pymax_) && c.tie >= 0 && ir::is_real(t);
+    if (c.combiner == Combiner::last_) {
+      value = "b.at > a.at ? " + b + " : " + a;
+    } else if (ir::is_follower(c.combiner) || moves) {
+      value = takes(loop, moves ? static_cast<size_t>(c.tie) : k) + " ? " + b + " : " + a;
+    } else {
+      value = expression(opcode_of(c.combiner), t, {a, b});
+    }
+    combine += "    r." + v + " = " + value + ";\n";
+  }
+  if (keeps_last(loop)) {
+    fields += "  i64 at;\n";
+    combine += "    r.at = a.at > b.at ? a.at : b.at;\n";
+  }
+  structs_ += "struct " + type + " {\n" + fields + "  static __device__ " + type + " combine(const " + type +
+              "& a, const " + type + "& b) {\n    " + type + " r;\n" + combine + "    return r;\n  }\n};\n\n";
+  code_.shared_bytes = std::max(code_.shared_bytes, 8 * (loop.results.size() + 1) * 32);
+  return type;
+}
+
+std::string Writer::partial_of(const Op& loop, bool from_neutral) {
+  std::string values;
+  for (size_t k = 0; k < loop.results.size(); ++k) {
+    const Combiner c = loop.loop->carried[k].combiner;
+    const DType t = loop.results[k]->type.dtype;
+    std::string value = names_.of(argument_of(loop, k));
+    if (from_neutral) {
+      value = ir::counts_each_update(c) ? neutral(c, t) : argument(*loop.operands[carried_at(loop, k)]);
+    }
+    values += (k ? ", " : "") + value;
+  }
+  if (keeps_last(loop)) values += from_neutral ? ", -1" : ", " + at_;
+  return "{" + values + "}";
+}
+
+/// The loop's results from the combined partial ones.
+void Writer::finish(const Op& loop, const std::string& type, const std::string& total) {
+  const std::string all = names_.fresh("", "total");
+  put("const " + type + " " + all + " = " + total + ";");
+  for (size_t k = 0; k < loop.results.size(); ++k) {
+    const Combiner c = loop.loop->carried[k].combiner;
+    const DType t = loop.results[k]->type.dtype;
+    const std::string v = all + ".v" + std::to_string(k), init = argument(*loop.operands[carried_at(loop, k)]);
+    std::string value = v;
+    if (ir::counts_each_update(c)) value = expression(opcode_of(c), t, {init, v});
+    if (c == Combiner::last_) value = all + ".at >= 0 ? " + v + " : " + init;
+    define(*loop.results[k], value);
+  }
+}
+
+void Writer::distributed(const Op& op) {
+  std::vector<const Op*> nest = {&op};
+  while (nest.back()->results.empty()) {
+    const Op* inner = nest.back()->blocks[0]->first;
+    while (inner && inner->mapping != op.mapping) inner = inner->next;
+    if (!inner || inner->code != Opcode::for_ || op.mapping == Mapping::lanes) break;
+    nest.push_back(inner);
+  }
+  const Level level = level_;
+  const std::string outer_dead = dead_, outer_at = at_;
+  const auto outer_loops = std::move(loops_);
+  const Op* outermost = outermost_;
+  loops_.clear();
+  if (!outermost_) outermost_ = &op;
+  if (has_checks(op)) {
+    dead_ = names_.fresh("", "dead");
+    put("bool " + dead_ + " = false;");
+  }
+  std::string type;
+  if (!op.results.empty()) {
+    type = partial_type(op);
+    if (keeps_last(op)) {
+      at_ = names_.fresh("", "at");
+      put("i64 " + at_ + " = -1;");
+    }
+    declare_carried(op, true);
+  }
+  if (op.mapping == Mapping::lanes) {
+    along_lanes(op);
+  } else if (op.mapping == Mapping::workers) {
+    along_workers(nest);
+  } else {
+    along_threads(nest);
+  }
+  level_ = level;
+  if (!op.results.empty()) {
+    const std::string partial = names_.fresh("", "partial");
+    put(type + " " + partial + " = " + partial_of(op, false) + ";");
+    if (op.mapping == Mapping::lanes) {
+      finish(op, type, "reduce_lanes<kLanes>(" + partial + ")");
+    } else {
+      const std::string none = type + partial_of(op, true);
+      if (op.mapping == Mapping::workers) put("if (team.lane != 0) " + partial + " = " + none + ";");
+      code_.meets = true;
+      code_.partial_bytes = std::max(code_.partial_bytes, 8 * (op.results.size() + 1));
+      finish(op, type, "reduce_all<kBlock>(" + partial + ", " + none + ", team, control)");
+      if (code_.checks) put("if (failed(team, control)) return;");
+    }
+  }
+  dead_ = outer_dead;
+  at_ = outer_at;
+  loops_ = outer_loops;
+  outermost_ = outermost;
+}
+
+void Writer::along_lanes(const Op& op) {
+  level_ = Level::thread;
+  const std::string n = declare_trips(op), k = names_.fresh("", "k");
+  open("for (i64 " + k + " = team.lane; " + k + " < " + n + "; " + k + " += kLanes)");
+  loops_.push_back(&op);
+  put("const i64 " + names_.of(variable_of(op)) + " = " + variable_at(op, k) + ";");
+  if (keeps_last(op)) put(at_ + " = " + k + ";");
+  block(*op.blocks[0]);
+  loops_.pop_back();
+  close();
+}
+
+void Writer::along_workers(const std::vector<const Op*>& nest) {
+  level_ = Level::worker;
+  std::vector<std::string> trips;
+  for (const Op* loop : nest) trips.push_back(declare_trips(*loop));
+  std::string all = trips[0];
+  for (size_t k = 1; k < trips.size(); ++k) all += " * " + trips[k];
+  const std::string k = names_.fresh("", "w");
+  open("for (i64 " + k + " = team.worker; " + k + " < " + all + "; " + k + " += team.workers)");
+  loops_.push_back(nest.back());
+  declare_variables(nest, trips, k);
+  if (keeps_last(*nest[0])) put(at_ + " = " + k + ";");
+  std::function<void(size_t)> write = [&](size_t depth) {
+    body(*nest[depth], depth + 1 < nest.size() ? nest[depth + 1] : nullptr, [&] { write(depth + 1); });
+  };
+  write(0);
+  loops_.pop_back();
+  close();
+}
+
+void Writer::along_threads(const std::vector<const Op*>& nest) {
+  level_ = Level::thread;
+  const Op& last = *nest.back();
+  if (nest.size() == 1) {
+    const std::string n = declare_trips(last), k = names_.fresh("", "k");
+    open("for (i64 " + k + " = team.thread; " + k + " < " + n + "; " + k + " += team.threads)");
+    loops_.push_back(&last);
+    put("const i64 " + names_.of(variable_of(last)) + " = " + variable_at(last, k) + ";");
+    if (keeps_last(last)) put(at_ + " = " + k + ";");
+    block(*last.blocks[0]);
+    loops_.pop_back();
+    return close();
+  }
+  const std::span<const Op* const> outer(nest.data(), nest.size() - 1);
+  std::vector<std::string> trips;
+  for (const Op* loop : outer) trips.push_back(declare_trips(*loop));
+  bool rectangular = true;
+  for (size_t k = 0; k < 3; ++k) rectangular &= ir::defined_outside(*last.operands[k], *nest[0]->blocks[0]);
+  const std::string plane = names_.fresh("", "plane"), y = names_.fresh("", "y"), x = names_.fresh("", "x");
+  std::string n = rectangular ? declare_trips(last) : "";
+  put("const Plane " + plane + " = plane_of<kBlock>(team, " + (rectangular ? n : "32") + ");");
+  std::string all = trips[0];
+  for (size_t k = 1; k < trips.size(); ++k) all += " * " + trips[k];
+  open("for (i64 " + y + " = " + plane + ".y; " + y + " < " + all + "; " + y + " += " + plane + ".y_step)");
+  declare_variables(outer, trips, y);
+  std::function<void(size_t)> write = [&](size_t depth) {
+    if (depth + 1 < nest.size()) {
+      loops_.push_back(nest[depth]);
+      body(*nest[depth], nest[depth + 1], [&] { write(depth + 1); });
+      loops_.pop_back();
+      return;
+    }
+    if (!rectangular) n = declare_trips(last);
+    open("for (i64 " + x + " = " + plane + ".x; " + x + " < " + n + "; " + x + " += " + plane + ".x_step)");
+    loops_.push_back(&last);
+    put("const i64 " + names_.of(variable_of(last)) + " = " + variable_at(last, x) + ";");
+    block(*last.blocks[0]);
+    loops_.pop_back();
+    close();
+    leave_if_dead(last);
+  };
+  write(0);
+  close();
+}
+
+}  // namespace appy::gpu

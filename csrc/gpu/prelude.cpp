@@ -1,0 +1,416 @@
+#include "gpu/prelude.h"
+
+namespace appy::gpu {
+
+const std::string_view device_header = R"cuda(// Python's arithmetic, reductions, barriers and faults for generated kernels.
+#pragma once
+#include "appy_ptx.h"
+
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef unsigned short f16;  // its bits: kernels load, store, choose and convert it
+
+#define APPY_INLINE static __device__ __forceinline__
+
+// --- Integers: they wrap, and nothing traps.
+
+template <class T> struct Unsigned { typedef T type; };
+template <> struct Unsigned<i8> { typedef u8 type; };
+template <> struct Unsigned<i16> { typedef u16 type; };
+template <> struct Unsigned<i32> { typedef u32 type; };
+template <> struct Unsigned<i64> { typedef u64 type; };
+
+template <class T> APPY_INLINE T wrap_add(T a, T b) { return (T)((u64)a + (u64)b); }
+template <class T> APPY_INLINE T wrap_sub(T a, T b) { return (T)((u64)a - (u64)b); }
+template <class T> APPY_INLINE T wrap_mul(T a, T b) { return (T)((u64)a * (u64)b); }
+template <class T> APPY_INLINE T wrap_neg(T a) { return (T)(0 - (u64)a); }
+template <class T> APPY_INLINE T wrap_abs(T a) { return a < 0 ? wrap_neg(a) : a; }
+
+template <class T> APPY_INLINE T int_rem(T a, T b) { return b == 0 || (T(-1) < T(0) && b == T(-1)) ? T(0) : T(a % b); }
+template <class T> APPY_INLINE T int_mod(T a, T b) {
+  const T m = int_rem(a, b);
+  return m != 0 && (m < 0) != (b < 0) ? T(m + b) : m;
+}
+template <class T> APPY_INLINE T int_floordiv(T a, T b) {
+  if (b == 0) return 0;
+  if (T(-1) < T(0) && b == T(-1)) return wrap_neg(a);
+  const T m = a % b;
+  return (T)(a / b - (m != 0 && (m < 0) != (b < 0) ? 1 : 0));
+}
+template <class T> APPY_INLINE T int_pow(T base, T exponent) {
+  if (exponent < 0) return 0;
+  u64 result = 1, b = (u64)base;
+  for (u64 e = (u64)exponent; e; e >>= 1, b *= b) {
+    if (e & 1) result *= b;
+  }
+  return (T)result;
+}
+template <class T> APPY_INLINE T int_shl(T a, T b) {
+  return (u64)b >= 8 * sizeof(T) ? T(0) : (T)((u64)a << (u64)b);
+}
+template <class T> APPY_INLINE T int_shr(T a, T b) {
+  if ((u64)b >= 8 * sizeof(T)) return a < 0 ? T(-1) : T(0);
+  return (T)(a >> b);
+}
+template <class T> APPY_INLINE T int_popcount(T a) {
+  return (T)__popcll((u64)(typename Unsigned<T>::type)(a < 0 ? wrap_neg(a) : a));
+}
+template <class T> APPY_INLINE bool ovf_add(T a, T b) {
+  const T sum = wrap_add(a, b);
+  return T(-1) < T(0) ? ((a ^ sum) & (b ^ sum)) < 0 : sum < a;
+}
+template <class T> APPY_INLINE bool ovf_sub(T a, T b) {
+  const T difference = wrap_sub(a, b);
+  return T(-1) < T(0) ? ((a ^ b) & (a ^ difference)) < 0 : a < b;
+}
+template <class T> APPY_INLINE bool ovf_mul(T a, T b) {
+  const i64 product = (i64)a * (i64)b;  // of types below 64 bits: exact
+  return (i64)(T)product != product;
+}
+template <> __device__ __forceinline__ bool ovf_mul<i64>(i64 a, i64 b) {
+  return __mul64hi(a, b) != (i64)((u64)a * (u64)b) >> 63;
+}
+template <> __device__ __forceinline__ bool ovf_mul<u64>(u64 a, u64 b) { return __umul64hi(a, b) != 0; }
+template <> __device__ __forceinline__ bool ovf_mul<u32>(u32 a, u32 b) { return (u64)a * b >> 32 != 0; }
+
+// --- Floats. What there is for f32 is not computed in f64.
+
+APPY_INLINE float bits_float(u32 bits) { return __uint_as_float(bits); }
+APPY_INLINE double bits_double(u64 bits) { return __longlong_as_double((i64)bits); }
+APPY_INLINE u64 word_of(float v) { return __float_as_uint(v); }
+APPY_INLINE u64 word_of(double v) { return (u64)__double_as_longlong(v); }
+template <class T> APPY_INLINE u64 word_of(T v) { return (u64)(i64)v; }
+APPY_INLINE u64 word_of(u64 v) { return v; }
+APPY_INLINE u64 word_of(bool v) { return v; }
+
+#define APPY_MATH1(name, of_float, of_double)                    \
+  APPY_INLINE float name(float x) { return of_float(x); }        \
+  APPY_INLINE double name(double x) { return of_double(x); }
+#define APPY_MATH2(name, of_float, of_double)                                \
+  APPY_INLINE float name(float x, float y) { return of_float(x, y); }        \
+  APPY_INLINE double name(double x, double y) { return of_double(x, y); }
+APPY_MATH1(f_abs, fabsf, fabs)
+APPY_MATH1(f_sqrt, sqrtf, sqrt)
+APPY_MATH1(f_cbrt, cbrtf, cbrt)
+APPY_MATH1(f_exp, expf, exp)
+APPY_MATH1(f_exp2, exp2f, exp2)
+APPY_MATH1(f_expm1, expm1f, expm1)
+APPY_MATH1(f_log, logf, log)
+APPY_MATH1(f_log2, log2f, log2)
+APPY_MATH1(f_log10, log10f, log10)
+APPY_MATH1(f_log1p, log1pf, log1p)
+APPY_MATH1(f_sin, sinf, sin)
+APPY_MATH1(f_cos, cosf, cos)
+APPY_MATH1(f_tan, tanf, tan)
+APPY_MATH1(f_asin, asinf, asin)
+APPY_MATH1(f_acos, acosf, acos)
+APPY_MATH1(f_atan, atanf, atan)
+APPY_MATH1(f_sinh, sinhf, sinh)
+APPY_MATH1(f_cosh, coshf, cosh)
+APPY_MATH1(f_tanh, tanhf, tanh)
+APPY_MATH1(f_asinh, asinhf, asinh)
+APPY_MATH1(f_acosh, acoshf, acosh)
+APPY_MATH1(f_atanh, atanhf, atanh)
+APPY_MATH1(f_erf, erff, erf)
+APPY_MATH1(f_erfc, erfcf, erfc)
+APPY_MATH1(f_gamma, tgammaf, tgamma)
+APPY_MATH1(f_lgamma, lgammaf, lgamma)
+APPY_MATH1(f_floor, floorf, floor)
+APPY_MATH1(f_ceil, ceilf, ceil)
+APPY_MATH1(f_trunc, truncf, trunc)
+APPY_MATH1(f_rint, rintf, rint)
+APPY_MATH2(f_rem, fmodf, fmod)
+APPY_MATH2(f_pow, powf, pow)
+APPY_MATH2(f_atan2, atan2f, atan2)
+APPY_MATH2(f_hypot, hypotf, hypot)
+APPY_MATH2(f_copysign, copysignf, copysign)
+APPY_MATH2(f_nextafter, nextafterf, nextafter)
+APPY_INLINE float f_fma(float a, float b, float c) { return fmaf(a, b, c); }
+APPY_INLINE double f_fma(double a, double b, double c) { return fma(a, b, c); }
+APPY_INLINE float f_scale(float a, float b) {
+  return b != b ? b : ldexpf(a, (int)fminf(fmaxf(b, -5000.0f), 5000.0f));
+}
+APPY_INLINE double f_scale(double a, double b) { return b != b ? b : ldexp(a, (int)fmin(fmax(b, -5000.0), 5000.0)); }
+template <class T> APPY_INLINE bool f_isnan(T x) { return x != x; }
+template <class T> APPY_INLINE bool f_isfinite(T x) { return x - x == 0; }
+template <class T> APPY_INLINE bool f_isinf(T x) { return x == x && !(x - x == 0); }
+APPY_INLINE bool f_signbit(float x) { return __float_as_uint(x) >> 31; }
+APPY_INLINE bool f_signbit(double x) { return __double_as_longlong(x) < 0; }
+
+/// The remainder with the divisor's sign.
+template <class T> APPY_INLINE T f_mod(T a, T b) {
+  const T m = f_rem(a, b);
+  if (b == 0) return m;
+  if (m == 0) return f_copysign(T(0), b);
+  return (b < 0) != (m < 0) ? m + b : m;
+}
+template <class T> APPY_INLINE T f_floordiv(T a, T b) {
+  if (b == 0) return a / b;
+  const T m = f_rem(a, b);
+  T quotient = (a - m) / b;
+  if (m != 0 && (b < 0) != (m < 0)) quotient -= 1;
+  if (quotient == 0) return f_copysign(T(0), a / b);
+  const T floored = f_floor(quotient);
+  return quotient - floored > T(0.5) ? floored + 1 : floored;
+}
+template <class T> APPY_INLINE T pymin(T a, T b) { return b < a ? b : a; }
+template <class T> APPY_INLINE T pymax(T a, T b) { return b > a ? b : a; }
+template <class T> APPY_INLINE T minimum(T a, T b) { return a < b || a != a ? a : b; }
+template <class T> APPY_INLINE T maximum(T a, T b) { return a > b || a != a ? a : b; }
+
+/// Truncation; what does not fit gives the word that x86's conversions give.
+APPY_INLINE u64 word_of_real(double x) {
+  if (x >= -9223372036854775808.0 && x < 9223372036854775808.0) return (u64)(i64)x;
+  if (x >= 9223372036854775808.0 && x < 18446744073709551616.0) return (u64)x;
+  return 1ull << 63;
+}
+
+// --- Who runs the code. A worker has kLanes lanes; kBlock threads are one block.
+
+struct Control {
+  u64* results;       // words of the region's results
+  i64* fault;         // mapped: [0] set, [1] check, [2] iteration, [3...] info
+  unsigned* barrier;  // [0] the grid's barrier, [1] the first phase that failed, plus one; 0 is none
+  unsigned char* partials;  // two rows of a partial result a block
+};
+
+struct Team {
+  i64 thread, threads;  // of all blocks
+  i64 worker, workers;
+  int lane;
+  unsigned phase;  // barriers of all blocks that were passed
+  int turn;        // which row of partials is next
+};
+
+template <int kBlock, int kLanes> APPY_INLINE Team team_of() {
+  Team t;
+  t.thread = (i64)blockIdx.x * kBlock + threadIdx.x;
+  t.threads = (i64)gridDim.x * kBlock;
+  t.worker = t.thread / kLanes;
+  t.workers = t.threads / kLanes;
+  t.lane = (int)(threadIdx.x % kLanes);
+  t.phase = 0;
+  t.turn = 0;
+  return t;
+}
+
+template <int kLanes> APPY_INLINE unsigned lanes_mask() {
+  return kLanes >= 32 ? 0xffffffffu : ((1u << (kLanes & 31)) - 1) << (threadIdx.x % 32 / kLanes * kLanes);
+}
+
+/// The lanes of a worker wait for each other and see what they wrote.
+template <int kLanes> APPY_INLINE void barrier_lanes() {
+  if (kLanes > 32) {
+    __syncthreads();
+  } else if (kLanes > 1) {
+    __syncwarp(lanes_mask<kLanes>());
+  }
+}
+
+/// All threads wait for each other. The word's low bits count arrivals and return to what they were, its top bit turns
+/// over: it serves any number of barriers and launches without being reset.
+APPY_INLINE void barrier_workers(Team& team, const Control& control) {
+  __syncthreads();
+  if (gridDim.x > 1) {
+    if (threadIdx.x == 0) {
+      const unsigned mine = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
+      const unsigned before = appy_add_acq_rel(control.barrier, mine);
+      while (((appy_load_acquire(control.barrier) ^ before) & 0x80000000u) == 0) appy_pause();
+    }
+    __syncthreads();
+  }
+  ++team.phase;
+}
+
+/// A check failed in this thread. The first one that did is told.
+APPY_INLINE void fault(const Team& team, const Control& control, int check, i64 iteration, int count, const i64* info) {
+  const unsigned mine = team.phase + 1;
+  if (atomicCAS(control.barrier + 1, 0u, mine) != 0u) {
+    atomicMin(control.barrier + 1, mine);
+    return;
+  }
+  control.fault[1] = check;
+  control.fault[2] = iteration;
+  for (int k = 0; k < count; ++k) control.fault[3 + k] = info[k];
+  __threadfence_system();
+  control.fault[0] = 1;
+}
+
+/// Has a check failed before the barrier that was passed last? The same for all.
+APPY_INLINE bool failed(const Team& team, const Control& control) {
+  const unsigned phase = appy_load_acquire(control.barrier + 1);
+  return phase != 0 && phase <= team.phase;
+}
+
+// --- Partial results, structs with `combine`.
+
+template <class R> APPY_INLINE R shuffle(R value, int from, unsigned mask, int width) {
+  union {
+    R value;
+    unsigned words[(sizeof(R) + 3) / 4];
+  } u;
+  u.value = value;
+  for (unsigned k = 0; k < sizeof(u.words) / 4; ++k) u.words[k] = __shfl_sync(mask, u.words[k], from, width);
+  return u.value;
+}
+
+/// Lane 0's value for all lanes of a group within a warp.
+template <int kLanes, class R> APPY_INLINE R from_first(R value) {
+  return shuffle(value, 0, lanes_mask<kLanes>(), kLanes);
+}
+
+template <int kLanes, class R> APPY_INLINE R reduce_group(R value) {
+  const int lane = threadIdx.x % kLanes;
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    value = R::combine(value, shuffle(value, lane ^ distance, lanes_mask<kLanes>(), kLanes));
+  }
+  return from_first<kLanes>(value);
+}
+
+/// The partial results of the lanes of a worker, for each of them. Deterministic: the order is one tree's.
+template <int kLanes, class R> APPY_INLINE R reduce_lanes(R value) {
+  if (kLanes == 1) return value;
+  if (kLanes <= 32) {
+    value = reduce_group<(kLanes < 32 ? kLanes : 32)>(value);
+    barrier_lanes<kLanes>();
+    return value;
+  }
+  R* const row = (R*)appy_shared();
+  value = reduce_group<32>(value);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) row[threadIdx.x / 32] = value;
+  __syncthreads();
+  R total = row[0];
+  for (int warp = 1; warp < kLanes / 32; ++warp) total = R::combine(total, row[warp]);
+  return total;
+}
+
+/// The partial results of all threads, for each of them.
+template <int kBlock, class R> APPY_INLINE R reduce_all(R value, R neutral, Team& team, const Control& control) {
+  value = reduce_lanes<kBlock>(value);
+  if (gridDim.x == 1) return barrier_workers(team, control), value;
+  R* const row = (R*)control.partials + team.turn * (i64)gridDim.x;
+  team.turn ^= 1;
+  if (threadIdx.x == 0) row[blockIdx.x] = value;
+  barrier_workers(team, control);
+  R total = neutral;
+  for (unsigned k = threadIdx.x; k < gridDim.x; k += kBlock) total = R::combine(total, row[k]);
+  return reduce_lanes<kBlock>(total);
+}
+
+/// What one lane of a worker found, for all of them.
+template <int kLanes, class R> APPY_INLINE R tell_lanes(R value) {
+  if (kLanes == 1) return value;
+  if (kLanes <= 32) {
+    value = from_first<(kLanes < 32 ? kLanes : 32)>(value);
+    barrier_lanes<kLanes>();
+    return value;
+  }
+  R* const row = (R*)appy_shared();
+  __syncthreads();
+  if (threadIdx.x == 0) row[0] = value;
+  __syncthreads();
+  return row[0];
+}
+
+/// What the first thread of all found, for all of them.
+template <class R> APPY_INLINE R tell_all(R value, Team& team, const Control& control) {
+  R* const row = (R*)control.partials + team.turn * (i64)gridDim.x;
+  team.turn ^= 1;
+  if (team.thread == 0) row[0] = value;
+  barrier_workers(team, control);
+  return row[0];
+}
+
+// --- Loops.
+
+APPY_INLINE i64 trips(i64 lower, i64 upper, i64 step) {
+  if (step > 0) return lower < upper ? (i64)(((u64)upper - (u64)lower - 1) / (u64)step) + 1 : 0;
+  return upper < lower ? (i64)(((u64)lower - (u64)upper - 1) / (0 - (u64)step)) + 1 : 0;
+}
+
+APPY_INLINE i64 quotient(i64 a, i64 b) { return (a | b) >> 32 ? a / b : (i64)((u32)a / (u32)b); }
+
+/// Two dimensions of iterations for all threads: neighbouring threads along x, as many as it has use for.
+struct Plane {
+  i64 x, x_step, y, y_step;
+};
+template <int kBlock> APPY_INLINE Plane plane_of(const Team& team, i64 nx) {
+  int across = kBlock;
+  while (across > 1 && across / 2 >= nx) across /= 2;
+  const i64 blocks = gridDim.x;
+  i64 columns = (nx + across - 1) / across;
+  if (columns > blocks / 2) columns = blocks;
+  if (columns < 1) columns = 1;
+  const i64 rows = blocks / columns, row = blockIdx.x / columns;
+  Plane p;
+  p.x = (blockIdx.x % columns) * across + threadIdx.x % across;
+  p.x_step = columns * across;
+  p.y = row * (kBlock / across) + threadIdx.x / across;
+  p.y_step = rows * (kBlock / across);
+  if (row >= rows) p.x = 1ll << 62;  // left over
+  return p;
+}
+
+// --- Updates in memory.
+
+/// An update that the hardware does not have, by compare and exchange of the word around the element.
+template <class T, class Update> APPY_INLINE void update_by_exchange(T* at, Update update) {
+  typedef unsigned word;
+  if (sizeof(T) == 8) {
+    u64* const p = (u64*)at;
+    u64 seen = *(volatile u64*)p, assumed;
+    do {
+      assumed = seen;
+      union { u64 bits; T value; } u;
+      u.bits = assumed;
+      u.value = update(u.value);
+      seen = atomicCAS(p, assumed, u.bits);
+    } while (seen != assumed);
+    return;
+  }
+  word* const p = (word*)((u64)at & ~3ull);
+  const unsigned shift = (unsigned)((u64)at & 3) * 8;
+  const unsigned mask = (sizeof(T) == 4 ? 0xffffffffu : (1u << 8 * (sizeof(T) & 3)) - 1) << shift;
+  word seen = *(volatile word*)p, assumed;
+  do {
+    assumed = seen;
+    union { word bits; T value; } u;
+    u.bits = (assumed & mask) >> shift;
+    u.value = update(u.value);
+    seen = atomicCAS(p, assumed, (assumed & ~mask) | ((u.bits << shift) & mask));
+  } while (seen != assumed);
+}
+
+APPY_INLINE void atomic_sum(float* at, float v) { atomicAdd(at, v); }
+APPY_INLINE void atomic_sum(double* at, double v) { atomicAdd(at, v); }
+APPY_INLINE void atomic_sum(i32* at, i32 v) { atomicAdd(at, v); }
+APPY_INLINE void atomic_sum(u32* at, u32 v) { atomicAdd(at, v); }
+APPY_INLINE void atomic_sum(i64* at, i64 v) { atomicAdd((u64*)at, (u64)v); }
+APPY_INLINE void atomic_sum(u64* at, u64 v) { atomicAdd(at, v); }
+#define APPY_ATOMIC(name, native)                                                     \
+  APPY_INLINE void atomic_##name(i32* at, i32 v) { native(at, v); }                   \
+  APPY_INLINE void atomic_##name(u32* at, u32 v) { native(at, v); }                   \
+  APPY_INLINE void atomic_##name(i64* at, i64 v) { native((long long*)at, (long long)v); } \
+  APPY_INLINE void atomic_##name(u64* at, u64 v) { native(at, v); }
+#define APPY_ATOMIC_BITS(name, native)                                                \
+  APPY_INLINE void atomic_##name(i32* at, i32 v) { native(at, v); }                   \
+  APPY_INLINE void atomic_##name(u32* at, u32 v) { native(at, v); }                   \
+  APPY_INLINE void atomic_##name(i64* at, i64 v) { native((u64*)at, (u64)v); }        \
+  APPY_INLINE void atomic_##name(u64* at, u64 v) { native(at, v); }
+APPY_ATOMIC(pymin, atomicMin)
+APPY_ATOMIC(pymax, atomicMax)
+APPY_ATOMIC(minimum, atomicMin)
+APPY_ATOMIC(maximum, atomicMax)
+APPY_ATOMIC_BITS(and, atomicAnd)
+APPY_ATOMIC_BITS(or, atomicOr)
+APPY_ATOMIC_BITS(xor, atomicXor)
+)cuda";
+
+}  // namespace appy::gpu

@@ -1,0 +1,13 @@
+// The texts that generated kernels include, compiled by NVRTC without the toolkit's headers.
+#pragma once
+
+#include <string_view>
+
+namespace appy::gpu {
+
+/// "appy_ptx.h": what needs inline PTX or the driver's own memory spaces.
+extern const std::string_view ptx_header;
+/// "appy_device.h": Python's arithmetic, reductions, barriers and faults, in plain CUDA C++.
+extern const std::string_view device_header;
+
+}  // namespace appy::gpu

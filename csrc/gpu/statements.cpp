@@ -1,0 +1,259 @@
+// Operations as statements.
+#include "gpu/expressions.h"
+#include "gpu/writer.h"
+#include "support/check.h"
+
+namespace appy::gpu {
+
+using ir::DType;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+void Writer::note_line(const Op& op) {
+  if (op.loc == 0 || op.loc == noted_) return;
+  const ir::Loc &at = graph_.locs[op.loc], &before = graph_.locs[noted_];
+  const bool same = noted_ != 0 && at.line == before.line && at.file == before.file;
+  noted_ = op.loc;
+  if (same) return;
+  std::string text = options_.source_line ? options_.source_line(at.file, at.line) : "";
+  while (!text.empty() && (text.back() == '\\' || text.back() == '\n')) text.pop_back();
+  put("// " + std::to_string(at.line) + (text.empty() ? "" : ": " + text));
+  body_ += "#line " + std::to_string(at.line) + " \"";
+  for (char c : at.file) body_ += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  body_ += "\"\n";
+}
+
+std::string Writer::argument(const Value& v) {
+  if (v.op && v.op->code == Opcode::const_) return literal(v.type.dtype, v.op->imm);
+  return names_.of(v);
+}
+
+std::vector<std::string> Writer::arguments(const Op& op) {
+  std::vector<std::string> texts;
+  for (const Value* v : op.operands) texts.push_back(argument(*v));
+  return texts;
+}
+
+void Writer::define(const Value& v, const std::string& expression) {
+  put("const " + std::string(type_of(v.type.dtype)) + " " + names_.of(v) + " = " + expression + ";");
+}
+
+std::string Writer::extent(const Value& view, size_t d) {
+  if (view.op) return argument(*view.op->operands[d]);
+  if (view.type.layout == ir::Layout::pairs && d + 1 == static_cast<size_t>(view.type.rank)) return "2ll";
+  return names_.of(view) + "_n" + std::to_string(d);
+}
+
+std::string Writer::subscript(const Op& access, size_t d) {
+  const ir::Access& a = *access.access;
+  std::string text;
+  for (size_t k = 0; k < static_cast<size_t>(a.terms); ++k) {
+    const int64_t coef = a.coef[d][k];
+    if (coef == 0) continue;
+    const std::string term = argument(*access.operands[access.first_term() + k]);
+    if (!text.empty()) text += " + ";
+    text += coef == 1 ? term : literal(DType::i64_, static_cast<ir::Word>(coef)) + " * " + term;
+  }
+  if (a.offset[d] != 0 || text.empty()) {
+    text += (text.empty() ? "" : " + ") + literal(DType::i64_, static_cast<ir::Word>(a.offset[d]));
+  }
+  return text;
+}
+
+/// The element of an access, as an lvalue.
+std::string Writer::element(const Op& access) {
+  const Value& view = *access.view();
+  const auto rank = static_cast<size_t>(view.type.rank);
+  const ir::Layout layout = view.type.layout;
+  if (rank == 0) return "*" + names_.of(view);
+  if (layout == ir::Layout::strided || layout == ir::Layout::inner) {
+    std::string bytes;
+    for (size_t d = 0; d < rank; ++d) {
+      const bool unit = layout == ir::Layout::inner && d + 1 == rank;
+      bytes += (d ? " + " : "") + ("(" + subscript(access, d)) + ") * " +
+               (unit ? std::to_string(ir::size_of(view.type.dtype)) : names_.of(view) + "_s" + std::to_string(d));
+    }
+    const bool read_only = !view.op && !written_.count(&view) && !graph_.may_alias;
+    return "*(" + std::string(read_only ? "const " : "") + memory_type_of(view.type.dtype) + "*)((" +
+           (read_only ? "const " : "") + "char*)" + names_.of(view) + " + " + bytes + ")";
+  }
+  // Horner's rule, from the dimension that varies slowest.
+  std::string index;
+  for (size_t k = 0; k < rank; ++k) {
+    const size_t d = layout == ir::Layout::f ? rank - 1 - k : k;
+    const std::string sub = subscript(access, d);
+    index = k == 0 ? sub : "(" + index + ") * " + extent(view, d) + " + " + sub;
+  }
+  return names_.of(view) + "[" + index + "]";
+}
+
+bool Writer::open_elected() {
+  if (level_ == Level::thread) return false;
+  open(level_ == Level::all ? "if (team.thread == 0)" : "if (team.lane == 0)");
+  return true;
+}
+
+void Writer::store(const Op& op) {
+  const bool elected = open_elected();
+  put(element(op) + " = " + argument(*op.operands[0]) + ";");
+  if (elected) close();
+}
+
+void Writer::atomic(const Op& op) {
+  const DType t = op.view()->type.dtype;
+  const ir::Combiner c = op.combiner;
+  const bool wide = ir::is_int(t) && ir::size_of(t) >= 4;
+  const bool native = (c == ir::Combiner::sum_ && (wide || t == DType::f32_ || t == DType::f64_)) ||
+                      (wide && c != ir::Combiner::prod_);
+  const bool elected = open_elected();
+  const std::string value = argument(*op.operands[0]), at = "&" + element(op);
+  if (native) {
+    put("atomic_" + std::string(ir::name_of(c)) + "((" + std::string(type_of(t)) + "*)" + at + ", " + value + ");");
+  } else {
+    const std::string type = t == DType::bool_ ? "u8" : type_of(t);
+    static constexpr Opcode codes[] = {
+#define X(name, op) Opcode::op##_,
+#include "ir/combiners.def"
+#undef X
+    };
+    const Opcode code = codes[static_cast<size_t>(c)];
+    std::string update;
+    if (t == DType::f16_) {
+      update = "appy_float_to_half(" +
+               expression(code, DType::f32_, {"appy_half_to_float(old)", "appy_half_to_float(" + value + ")"}) + ")";
+    } else if (t == DType::bool_) {
+      update = "(u8)(" + expression(code, t, {"(old != 0)", value}) + ")";
+    } else {
+      update = expression(code, t, {"old", value});
+    }
+    put("update_by_exchange((" + type + "*)" + at + ", [&](" + type + " old) -> " + type + " { return " + update +
+        "; });");
+  }
+  if (elected) close();
+}
+
+void Writer::check(const Op& op) {
+  const auto ninfo = static_cast<size_t>(op.check->ninfo);
+  open("if (!" + argument(*op.operands[0]) + ")");
+  const bool elected = open_elected();
+  std::string words;
+  for (size_t k = 0; k < ninfo; ++k) {
+    const Value& v = *op.operands[1 + k];
+    words += (k ? ", " : "") + ("(i64)" + (ir::is_real(v.type.dtype) ? "word_of(" + argument(v) + ")" : argument(v)));
+  }
+  std::string iteration = "-1";
+  if (outermost_) iteration = names_.of(*outermost_->blocks[0]->args[0]);
+  if (ninfo) put("const i64 info[] = {" + words + "};");
+  put("fault(team, control, " + std::to_string(ordinals_.at(&op)) + ", " + iteration + ", " + std::to_string(ninfo) +
+      ", " + (ninfo ? "info" : "nullptr") + ");");
+  if (elected) close();
+  if (level_ == Level::all) {
+    put("return;");
+  } else {
+    put(dead_ + " = true;");
+    if (!loops_.empty()) put("break;");
+  }
+  close();
+}
+
+void Writer::alloc(const Op& op) {
+  const size_t number = array_of_.at(&op);
+  const ArrayUse& use = code_.arrays[number];
+  const DType t = op.result()->type.dtype;
+  const std::string type = memory_type_of(t), name = names_.of(*op.result());
+  const std::string word = "p.w[" + std::to_string(code_.words - code_.arrays.size() + number) + "]";
+  std::string place = "(" + type + "*)" + word;
+  if (use.owner != ArrayUse::Owner::region) {
+    std::string count = "1ll";
+    for (const Value* extent : op.operands) count += " * " + argument(*extent);
+    place = "(" + place + " + " + (use.owner == ArrayUse::Owner::worker ? "team.worker" : "team.thread") + " * (" +
+            count + "))";
+  }
+  put(type + "* const " + name + " = " + place + ";");
+}
+
+void Writer::condition(const Op& op) {
+  for (const Value* r : op.results) put(std::string(type_of(r->type.dtype)) + " " + names_.of(*r) + ";");
+  open("if (" + argument(*op.operands[0]) + ")");
+  block(*op.blocks[0]);
+  const Op& other = *op.blocks[1]->first;
+  if (other.code != Opcode::yield_ || !other.operands.empty()) {
+    --depth_;
+    open("} else");
+    block(*op.blocks[1]);
+  }
+  close();
+}
+
+void Writer::terminator(const Op& op) {
+  const bool leaves = op.code != Opcode::yield_;
+  const Op& owner = leaves ? *loops_.back() : *op.parent->owner;
+  std::vector<std::string> targets;
+  if (owner.code == Opcode::if_) {
+    for (const Value* r : owner.results) targets.push_back(names_.of(*r));
+  } else {
+    const size_t first = owner.code == Opcode::for_ ? 1 : 0;
+    for (size_t k = first; k < owner.blocks[0]->args.size(); ++k) targets.push_back(names_.of(*owner.blocks[0]->args[k]));
+  }
+  std::vector<std::string> values = arguments(op);
+  // All are read before the first is written.
+  for (size_t k = 1; k < values.size(); ++k) {
+    for (size_t earlier = 0; earlier < k; ++earlier) {
+      if (values[k] != targets[earlier] || values[earlier] == targets[earlier]) continue;
+      const std::string copy = names_.fresh("", "old");
+      put("const auto " + copy + " = " + values[k] + ";");
+      values[k] = copy;
+      break;
+    }
+  }
+  for (size_t k = 0; k < values.size(); ++k) {
+    if (values[k] != targets[k]) put(targets[k] + " = " + values[k] + ";");
+  }
+  if (op.code == Opcode::break_) put("break;");
+  if (op.code == Opcode::continue_) put("continue;");
+}
+
+void Writer::block(const ir::Block& b) {
+  for (const Op* op = b.first; op; op = op->next) statement(*op);
+}
+
+void Writer::statement(const Op& op) {
+  if (op.code != Opcode::const_ && !ir::is_terminator(op.code)) note_line(op);
+  switch (op.code) {
+    case Opcode::const_:
+    case Opcode::poll_:
+      return;
+    case Opcode::dim_:
+      return define(*op.result(), extent(*op.operands[0], static_cast<size_t>(op.dim)));
+    case Opcode::load_:
+      return define(*op.result(), element(op) + (op.result()->type.dtype == DType::bool_ ? " != 0" : ""));
+    case Opcode::store_:
+      return store(op);
+    case Opcode::atomic_:
+      return atomic(op);
+    case Opcode::alloc_:
+      return alloc(op);
+    case Opcode::check_:
+      return check(op);
+    case Opcode::barrier_:
+      if (op.mapping == ir::Mapping::lanes) return put("barrier_lanes<kLanes>();");
+      code_.meets = true;
+      put("barrier_workers(team, control);");
+      if (code_.checks) put("if (failed(team, control)) return;");
+      return;
+    case Opcode::for_:
+    case Opcode::while_:
+      return loop(op);
+    case Opcode::if_:
+      return condition(op);
+    case Opcode::yield_:
+    case Opcode::continue_:
+    case Opcode::break_:
+      return terminator(op);
+    default:
+      return define(*op.result(), expression(op, arguments(op)));
+  }
+}
+
+}  // namespace appy::gpu

@@ -1,0 +1,94 @@
+// The inside of the code generator: what codegen.cpp (the kernel), statements.cpp (operations) and loops.cpp share.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/codegen.h"
+#include "gpu/names.h"
+#include "ir/ir.h"
+
+namespace appy::gpu {
+
+/// Who runs the code that is being written.
+enum class Level : uint8_t { all, worker, thread };
+
+class Writer {
+ public:
+  Writer(const ir::Graph&, const CodegenOptions&);
+  KernelCode write();
+
+ private:
+  // codegen.cpp
+  void find_arrays(const ir::Block&, ArrayUse::Owner);
+  std::string parameters();
+  std::string view_parameter(const ir::Value&, size_t word);
+  void results(const ir::Op& yield);
+  [[noreturn]] void refuse(const ir::Op&, const std::string& what) const;
+
+  // statements.cpp
+  void block(const ir::Block&);
+  void statement(const ir::Op&);
+  void note_line(const ir::Op&);
+  void define(const ir::Value&, const std::string& expression);
+  std::string argument(const ir::Value&);
+  std::vector<std::string> arguments(const ir::Op&);
+  std::string element(const ir::Op& access);
+  std::string subscript(const ir::Op& access, size_t d);
+  std::string stride(const ir::Value& view, size_t d);
+  std::string extent(const ir::Value& view, size_t d);
+  void store(const ir::Op&);
+  void atomic(const ir::Op&);
+  void check(const ir::Op&);
+  void alloc(const ir::Op&);
+  void condition(const ir::Op&);
+  void terminator(const ir::Op&);
+  /// Opens what only one of those that run the code may do; false where that is whoever is there.
+  bool open_elected();
+
+  // loops.cpp
+  void loop(const ir::Op&);
+  void in_order(const ir::Op&);
+  void single(const ir::Op&);
+  void distributed(const ir::Op&);
+  void along_lanes(const ir::Op&);
+  void along_workers(const std::vector<const ir::Op*>& nest);
+  void along_threads(const std::vector<const ir::Op*>& nest);
+  void body(const ir::Op& loop, const ir::Op* inner, const std::function<void()>& write_inner);
+  std::string declare_trips(const ir::Op& loop);
+  void declare_variables(std::span<const ir::Op* const> loops, std::span<const std::string> trips,
+                         const std::string& index);
+  std::string variable_at(const ir::Op& loop, const std::string& index);
+  void declare_carried(const ir::Op&, bool neutral);
+  std::string partial_type(const ir::Op& loop);
+  std::string partial_of(const ir::Op& loop, bool neutral);
+  void finish(const ir::Op& loop, const std::string& type, const std::string& total);
+  void leave_if_dead(const ir::Op& inner);
+
+  // Text.
+  void put(const std::string& text) { body_ += std::string(2 * depth_, ' ') + text + "\n"; }
+  void open(const std::string& text) { put(text + " {"), ++depth_; }
+  void close(const std::string& more = "") { --depth_, put("}" + more); }
+
+  const ir::Graph& graph_;
+  const CodegenOptions& options_;
+  KernelCode code_;
+  Names names_;
+  std::string body_, structs_;
+  size_t depth_ = 1;
+  Level level_ = Level::all;
+  std::map<const ir::Op*, int> ordinals_;          // of checks
+  std::map<const ir::Op*, size_t> array_of_;       // alloc -> index in code_.arrays
+  std::map<const ir::Value*, size_t> arg_words_;   // of parameters
+  std::map<const ir::Value*, bool> written_;       // views that the region writes
+  std::vector<const ir::Op*> loops_;               // that the code being written is in, as C++ loops
+  const ir::Op* outermost_ = nullptr;              // of the distributed loops around it
+  std::string dead_;                               // the flag that says that a check has failed
+  std::string at_;                                 // the variable that holds the last iteration, or empty
+  ir::LocId noted_ = 0;
+};
+
+}  // namespace appy::gpu

@@ -1,0 +1,223 @@
+// Gives loops to workers and lanes (ir.h, Mapping), from the outermost that may run out of order inwards. Perfectly
+// nested ones are one space of iterations: `threads` where nothing inside can use lanes, else `workers` around `lanes`.
+// What runs in order and touches memory without such loops inside is one lane's.
+//
+// Rules for editors:
+// 1. Which loop the lanes take is decided by how many memory transactions they need: lanes that run along the last
+//    dimension share them.
+// 2. A loop that leaves early, or carries what cannot be combined, is nobody's but who runs the code around it.
+
+#include <algorithm>
+#include <vector>
+
+#include "ir/ir.h"
+#include "passes/loops.h"
+#include "passes/subscripts.h"
+
+namespace appy::passes {
+
+using ir::Block;
+using ir::Effect;
+using ir::Mapping;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+bool distributable(const Op& op) {
+  return is_for(op) && has_permission(op) && ir::can_reorder(op) && exits_of(op).breaks.empty();
+}
+
+bool has_distributable(const Block& block) {
+  for (const Op* op = block.first; op; op = op->next) {
+    if (distributable(*op)) return true;
+    for (const Block* inner : op->blocks) {
+      if (has_distributable(*inner)) return true;
+    }
+  }
+  return false;
+}
+
+bool touches_memory(const Op& op) {
+  const Effect effect = ir::info(op.code).effect;
+  if (effect == Effect::load || effect == Effect::store || effect == Effect::atomic) return true;
+  return std::any_of(op.blocks.begin(), op.blocks.end(), [](const Block* block) {
+    for (const Op* inner = block->first; inner; inner = inner->next) {
+      if (touches_memory(*inner)) return true;
+    }
+    return false;
+  });
+}
+
+/// The loop that the body consists of, beside what each lane may compute for itself; null where there is more.
+Op* only_loop(const Op& outer) {
+  Op* found = nullptr;
+  for (Op* op = body_of(outer).first; op; op = op->next) {
+    if (is_for(*op)) {
+      if (found) return nullptr;
+      found = op;
+    } else if (!ir::is_pure(op->code) && op->code != Opcode::load_ && op->code != Opcode::yield_) {
+      return nullptr;
+    }
+  }
+  return found;
+}
+
+/// Transactions that one access of a group of lanes needs, relative to lanes with one each, where neighbouring lanes
+/// run neighbouring iterations of the loop.
+double transactions(const Op& access, const Op& loop) {
+  const Value* view = access.view();
+  const auto rank = access.access->offset.size();
+  const size_t unit = view->type.layout == ir::Layout::f ? 0 : rank - 1;
+  constexpr double one_for_all = 1.0 / 32;
+  bool varies = false;
+  for (size_t d = 0; d < rank; ++d) {
+    const Affine subscript = row(access, d);
+    for (const auto& [term, coef] : subscript.terms) {
+      if (term == induction(loop)) {
+        if (d != unit || coef > 4 || coef < -4) return 1;
+        varies = true;
+      } else if (!ir::defined_outside(*term, body_of(loop))) {
+        const Op* owner = term->op ? nullptr : term->block->owner;
+        const bool starts_alike =
+            owner && is_for(*owner) && term->index == 0 && ir::defined_outside(*owner->operands[0], body_of(loop));
+        if (!starts_alike) return 1;  // a gather, or rows that begin anywhere
+      }
+    }
+  }
+  if (!varies) return one_for_all;
+  return ir::size_of(view->type.dtype) / 8.0 * 0.25;
+}
+
+double cost(const Op& around, const Op& lanes) {
+  double total = 0;
+  ir::walk(body_of(around), [&](const Op& op) {
+    if (is_access(op)) total += transactions(op, lanes);
+  });
+  return total;
+}
+
+class Distributor {
+ public:
+  explicit Distributor(ir::Graph& graph) : graph_(graph) {}
+
+  bool run() {
+    block(*graph_.body, false);
+    return changed_;
+  }
+
+ private:
+  /// `in_worker`: one worker runs the block, with all its lanes; else all workers do.
+  void block(Block& b, bool in_worker) {
+    for (Op *op = b.first, *next; op; op = next) {
+      next = op->next;
+      if (distributable(*op)) {
+        in_worker ? give_to_lanes(*op) : give(*op);
+      } else if (is_loop(*op) && !has_distributable(body_of(*op))) {
+        if (touches_memory(*op)) map(*op, Mapping::single);
+      } else {
+        for (Block* inner : op->blocks) block(*inner, in_worker);
+      }
+    }
+  }
+
+  void map(Op& op, Mapping to) {
+    op.mapping = to;
+    changed_ = true;
+  }
+
+  void give(Op& outer) {
+    std::vector<Op*> nest = {&outer};
+    for (Op* at = &outer; at->results.empty();) {
+      at = only_loop(*at);
+      if (!at || !distributable(*at) || !at->results.empty()) break;
+      nest.push_back(at);
+    }
+    Op& last = *nest.back();
+    if (has_distributable(body_of(last)) && !lanes_stay_outside(nest)) {
+      for (Op* loop : nest) map(*loop, Mapping::workers);
+      block(body_of(last), true);
+      return;
+    }
+    for (Op* loop : nest) map(*loop, Mapping::threads);
+    put_best_innermost(nest);
+  }
+
+  /// Lanes along the nest's last loop need fewer transactions than lanes along those inside it.
+  bool lanes_stay_outside(const std::vector<Op*>& nest) {
+    const Op& last = *nest.back();
+    if (contains(body_of(last), Effect::alloc)) return false;
+    double inside = 0, outside = 0;
+    bool all_reduce = true;
+    ir::walk(body_of(last), [&](const Op& op) {
+      if (!distributable(op)) return;
+      all_reduce &= !op.results.empty();
+      if (has_distributable(body_of(op))) return;
+      inside += cost(op, op);
+      outside += cost(op, last);
+    });
+    return all_reduce && outside < inside;
+  }
+
+  /// Neighbouring lanes run neighbouring iterations of the innermost loop.
+  void put_best_innermost(std::vector<Op*>& nest) {
+    if (nest.size() < 2) return;
+    Op& innermost = *nest.back();
+    const auto least = std::min_element(nest.rbegin(), nest.rend(), [&](const Op* a, const Op* b) {
+      return cost(innermost, *a) < cost(innermost, *b);
+    });
+    for (auto at = static_cast<size_t>(nest.rend() - least) - 1; at + 1 < nest.size(); ++at) {
+      if (!interchange(*nest[at], *nest[at + 1])) return;
+    }
+  }
+
+  /// Two loops of a perfect nest change places; false where the inner one's bounds depend on the outer one.
+  bool interchange(Op& outer, Op& inner) {
+    for (size_t k = 0; k < 3; ++k) {
+      if (!visible_before(*inner.operands[k], outer)) return false;
+    }
+    Block &out = body_of(outer), &in = body_of(inner);
+    Op* front = in.first;
+    for (Op *op = out.first, *next; op != out.last; op = next) {
+      next = op->next;
+      if (op == &inner) continue;
+      out.remove(op);
+      in.insert_before(front, op);
+    }
+    for (size_t k = 0; k < 3; ++k) std::swap(outer.operands[k], inner.operands[k]);
+    std::swap(outer.loc, inner.loc);
+    std::swap(outer.loop, inner.loop);
+    Value *x = induction(outer), *y = induction(inner);
+    swap_uses(in, x, y);
+    std::swap(x->name, y->name);
+    return true;
+  }
+
+  static void swap_uses(Block& in, Value* x, Value* y) {
+    ir::walk(in, [&](Op& op) {
+      for (Value*& operand : op.operands) operand = operand == x ? y : operand == y ? x : operand;
+    });
+  }
+
+  /// In a worker: the lanes take the innermost loops, those around them run one iteration after the other.
+  void give_to_lanes(Op& loop) {
+    Op* inner = loop.results.empty() ? only_loop(loop) : nullptr;
+    const bool deeper = inner && distributable(*inner) && cost(loop, *inner) <= cost(loop, loop);
+    const bool makes_arrays = contains(body_of(loop), Effect::alloc) && has_distributable(body_of(loop));
+    if (deeper || makes_arrays) {
+      block(body_of(loop), true);
+    } else {
+      map(loop, Mapping::lanes);
+    }
+  }
+
+  ir::Graph& graph_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool distribute(ir::Graph& graph) { return Distributor(graph).run(); }
+
+}  // namespace appy::passes

@@ -40,6 +40,7 @@ struct Properties {
 };
 
 class Device;
+class Staging;
 
 /// Memory of a device, freed in the order of its stream.
 class DeviceMemory {
@@ -226,8 +227,7 @@ class Device {
   friend class MappedMemory;
   friend class Event;
   friend class Module;
-
-  struct Staging;
+  friend class Staging;
 
   explicit Device(int ordinal);
   ~Device() = delete;  // the process's end: the driver goes first

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "gpu/error.h"
@@ -33,6 +34,14 @@ struct Driver {
 /// Loads and initialises the driver at the first call (APPY_LIBCUDA names another library). Throws an Error, the same
 /// at each call, where there is none or it is too old; and `forked` in a child of a process that had initialised it.
 const Driver& driver();
+
+/// What was found, for reports: path and version are there where the library is, whether it can be used or not.
+struct DriverState {
+  std::string path;
+  int version = 0;
+  std::optional<Error> error;  // what driver() throws
+};
+DriverState driver_state();
 
 /// Is this the child of a process that had initialised CUDA? Destructors then leave everything alone.
 bool is_forked();

@@ -37,9 +37,9 @@ struct Compiler {
   std::vector<int> architectures;  // that it makes machine code for, in order
 };
 
-/// Looks for NVRTC in APPY_LIBNVRTC, what the process has loaded, NVIDIA's wheels, CUDA_PATH and CUDA_HOME,
-/// /usr/local/cuda*, and where the system's loader looks; loads it at the first call. A driver that was loaded before
-/// excludes compilers of a later major version. Throws Error (no_compiler).
+/// APPY_LIBNVRTC, or the first one of what the process has loaded, NVIDIA's wheels, CUDA_PATH and CUDA_HOME,
+/// /usr/local/cuda*, and where the system's loader looks; those of a later major version than the driver's come last.
+/// Loaded at the first call. Throws Error (no_compiler).
 const Compiler& compiler();
 
 /// Names the library that compiler() would take, without loading it: path, size, and time of its last change.

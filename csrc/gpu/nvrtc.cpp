@@ -1,0 +1,316 @@
+#include "gpu/nvrtc.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include "gpu/driver.h"
+
+namespace appy::gpu {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using nvrtcResult = int;
+using nvrtcProgram = struct nvrtcProgram_st*;
+
+/// The oldest one that we compile with, and that knows the options in use.
+constexpr int kOldest = 12000;
+
+struct Library {
+  Compiler compiler;
+  nvrtcResult (*version)(int* major, int* minor) = nullptr;
+  nvrtcResult (*architecture_count)(int*) = nullptr;
+  nvrtcResult (*architectures)(int*) = nullptr;
+  nvrtcResult (*create)(nvrtcProgram*, const char* source, const char* name, int count, const char* const* headers,
+                        const char* const* names) = nullptr;
+  nvrtcResult (*destroy)(nvrtcProgram*) = nullptr;
+  nvrtcResult (*compile)(nvrtcProgram, int count, const char* const* options) = nullptr;
+  nvrtcResult (*ptx_size)(nvrtcProgram, size_t*) = nullptr;
+  nvrtcResult (*ptx)(nvrtcProgram, char*) = nullptr;
+  nvrtcResult (*cubin_size)(nvrtcProgram, size_t*) = nullptr;
+  nvrtcResult (*cubin)(nvrtcProgram, char*) = nullptr;
+  nvrtcResult (*log_size)(nvrtcProgram, size_t*) = nullptr;
+  nvrtcResult (*log)(nvrtcProgram, char*) = nullptr;
+  const char* (*error_string)(nvrtcResult) = nullptr;
+};
+
+std::mutex mutex;  // of these three
+std::vector<std::string> wheel_folders;
+const Library* loaded = nullptr;  // for the life of the process
+std::string identity;             // what compiler_identity() found
+
+/// What stands after ".so." in the name of a library, or -1.
+int major_of(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  const size_t at = name.find(".so.");
+  if (at != std::string::npos) return std::atoi(name.c_str() + at + 4);
+  std::error_code error;
+  const fs::path target = fs::canonical(path, error);
+  return error || target == path ? -1 : major_of(target.string());
+}
+
+bool is_nvrtc(const std::string& name) {
+  return name.starts_with("libnvrtc") && !name.starts_with("libnvrtc-builtins") &&
+         name.find(".so") != std::string::npos;
+}
+
+/// Paths of NVRTC that another library has loaded; wheels put a hash into the name.
+std::vector<std::string> loaded_paths() {
+  std::vector<std::string> out;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* into) {
+        if (info->dlpi_name && is_nvrtc(fs::path(info->dlpi_name).filename().string()))
+          static_cast<std::vector<std::string>*>(into)->push_back(info->dlpi_name);
+        return 0;
+      },
+      &out);
+  return out;
+}
+
+void add_libraries(const fs::path& folder, std::vector<std::string>& out) {
+  std::error_code error;
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
+    if (fs::exists(folder / name, error)) out.push_back((folder / name).string());
+  }
+}
+
+/// Entries of a folder whose names start with `prefix`, the last version first.
+std::vector<fs::path> versions_in(const fs::path& folder, const std::string& prefix) {
+  std::vector<fs::path> out;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().filename().string().starts_with(prefix)) out.push_back(at->path());
+  }
+  const auto version = [&](const fs::path& path) {
+    return std::atof(path.filename().c_str() + prefix.size());  // "13.0" of cuda-13.0, "13" of cu13
+  };
+  std::sort(out.begin(), out.end(), [&](const fs::path& a, const fs::path& b) { return version(a) > version(b); });
+  return out;
+}
+
+/// Paths, or names for the system's loader, in the order in which they are tried.
+std::vector<std::string> candidates(const std::vector<std::string>& folders) {
+  const char* named = std::getenv("APPY_LIBNVRTC");
+  if (named && *named) return {named};
+  std::vector<std::string> out = loaded_paths();
+  std::error_code error;
+  for (const fs::path folder : folders) {
+    if (!fs::is_directory(folder / "nvidia", error)) continue;
+    for (const fs::path& of_version : versions_in(folder / "nvidia", "cu1")) add_libraries(of_version / "lib", out);
+    add_libraries(folder / "nvidia" / "cuda_nvrtc" / "lib", out);
+  }
+  for (const char* variable : {"CUDA_PATH", "CUDA_HOME"}) {
+    const char* root = std::getenv(variable);
+    if (!root || !*root) continue;
+    for (const char* lib : {"lib64", "lib", "targets/x86_64-linux/lib"}) add_libraries(fs::path(root) / lib, out);
+  }
+  add_libraries("/usr/local/cuda/lib64", out);
+  for (const fs::path& toolkit : versions_in("/usr/local", "cuda-")) add_libraries(toolkit / "lib64", out);
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) out.push_back(name);
+  const int driver_version = driver_state().version;
+  if (driver_version > 0) {
+    std::stable_partition(out.begin(), out.end(),
+                          [&](const std::string& path) { return major_of(path) <= driver_version / 1000; });
+  }
+  return out;
+}
+
+/// NVRTC opens its builtins by their name: those beside it have to be there first, since not every copy says where it
+/// looks.
+void open_builtins(const std::string& path) {
+  if (path.find('/') == std::string::npos) return;
+  for (const fs::path& builtins : versions_in(fs::path(path).parent_path(), "libnvrtc-builtins.so."))
+    dlopen(builtins.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+/// Null, and why in `problem`, where it cannot be used.
+const Library* open_library(const std::string& path, std::string& problem) {
+  open_builtins(path);
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    problem = dlerror();
+    return nullptr;
+  }
+  auto library = std::make_unique<Library>();
+  bool complete = true;
+  const auto get = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));
+    complete = complete && function != nullptr;
+  };
+  get(library->version, "nvrtcVersion");
+  get(library->architecture_count, "nvrtcGetNumSupportedArchs");
+  get(library->architectures, "nvrtcGetSupportedArchs");
+  get(library->create, "nvrtcCreateProgram");
+  get(library->destroy, "nvrtcDestroyProgram");
+  get(library->compile, "nvrtcCompileProgram");
+  get(library->ptx_size, "nvrtcGetPTXSize");
+  get(library->ptx, "nvrtcGetPTX");
+  get(library->cubin_size, "nvrtcGetCUBINSize");
+  get(library->cubin, "nvrtcGetCUBIN");
+  get(library->log_size, "nvrtcGetProgramLogSize");
+  get(library->log, "nvrtcGetProgramLog");
+  get(library->error_string, "nvrtcGetErrorString");
+  int major = 0, minor = 0, count = 0;
+  Compiler& compiler = library->compiler;
+  if (complete && library->version(&major, &minor) == 0 && library->architecture_count(&count) == 0 && count > 0) {
+    compiler.version = major * 1000 + minor * 10;
+    compiler.architectures.resize(count);
+    if (library->architectures(compiler.architectures.data()) != 0) complete = false;
+    std::sort(compiler.architectures.begin(), compiler.architectures.end());
+  } else {
+    complete = false;
+  }
+  if (!complete || compiler.version < kOldest) {
+    problem = path + (major ? " is version " + version_text(major * 1000 + minor * 10) : " is not NVRTC") + "; " +
+              version_text(kOldest) + " or later is needed";
+    dlclose(handle);
+    return nullptr;
+  }
+  Dl_info info;
+  compiler.path = dladdr(reinterpret_cast<void*>(library->version), &info) && info.dli_fname ? info.dli_fname : path;
+  return library.release();
+}
+
+const Library& library() {
+  std::lock_guard lock(mutex);
+  if (loaded) return *loaded;
+  std::string first_problem;
+  for (const std::string& path : candidates(wheel_folders)) {
+    std::string problem;
+    loaded = open_library(path, problem);
+    if (loaded) return *loaded;
+    if (first_problem.empty()) first_problem = problem;
+  }
+  const int driver_version = driver_state().version;
+  const std::string wheel =
+      driver_version > 0 && driver_version < 13000 ? "nvidia-cuda-nvrtc-cu12" : "nvidia-cuda-nvrtc";
+  throw Error(ErrorKind::no_compiler, "NVRTC, NVIDIA's compiler for kernels, was not found: " + first_problem,
+              "pip install " + wheel + ", or set CUDA_PATH to a CUDA toolkit, or APPY_LIBNVRTC to the library");
+}
+
+/// A compilation; freed with the scope.
+class Program {
+ public:
+  Program(const Library& library, const Source& source) : library_(library) {
+    std::vector<const char*> texts, names;
+    for (const Header& header : source.headers) {
+      texts.push_back(header.text.c_str());
+      names.push_back(header.name.c_str());
+    }
+    check(library.create(&program_, source.text.c_str(), source.name.c_str(), static_cast<int>(texts.size()),
+                         texts.data(), names.data()),
+          "nvrtcCreateProgram");
+  }
+  ~Program() {
+    if (program_) library_.destroy(&program_);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  nvrtcResult compile(const std::vector<std::string>& options) {
+    std::vector<const char*> texts;
+    for (const std::string& option : options) texts.push_back(option.c_str());
+    return library_.compile(program_, static_cast<int>(texts.size()), texts.data());
+  }
+  /// Text or code, by a pair of NVRTC's functions.
+  std::string get(nvrtcResult (*size)(nvrtcProgram, size_t*), nvrtcResult (*read)(nvrtcProgram, char*),
+                  const char* name) {
+    size_t bytes = 0;
+    check(size(program_, &bytes), name);
+    std::string out(bytes, '\0');
+    if (bytes) check(read(program_, out.data()), name);
+    return out;
+  }
+  void check(nvrtcResult result, const char* call) const {
+    if (result == 0) return;
+    throw Error(ErrorKind::compilation,
+                "NVRTC " + version_text(library_.compiler.version) + ": " + call + " failed with " +
+                    library_.error_string(result),
+                "");
+  }
+
+ private:
+  const Library& library_;
+  nvrtcProgram program_ = nullptr;
+};
+
+std::string trimmed(std::string text) {
+  while (!text.empty() && (text.back() == '\0' || text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+std::string capability_text(int capability) {
+  return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+}
+
+}  // namespace
+
+void set_wheel_folders(std::vector<std::string> folders) {
+  std::lock_guard lock(mutex);
+  wheel_folders = std::move(folders);
+  identity.clear();
+}
+
+const Compiler& compiler() { return library().compiler; }
+
+std::string compiler_identity() {
+  std::lock_guard lock(mutex);
+  if (!identity.empty()) return identity;
+  for (const std::string& path : loaded ? std::vector{loaded->compiler.path} : candidates(wheel_folders)) {
+    // What the loader would find for a bare name changes with its cache.
+    const bool bare = path.find('/') == std::string::npos;
+    struct stat info;
+    if (stat(bare ? "/etc/ld.so.cache" : path.c_str(), &info) != 0) continue;
+    identity = path + " " + std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec) + "." +
+               std::to_string(info.st_mtim.tv_nsec);
+    break;
+  }
+  return identity;
+}
+
+Image compile(const Source& source, int compute_capability) {
+  const Library& nvrtc = library();
+  const std::vector<int>& known = nvrtc.compiler.architectures;
+  // Code for an architecture runs on later ones as PTX only: machine code is for exactly this one.
+  const auto after = std::upper_bound(known.begin(), known.end(), compute_capability);
+  if (after == known.begin()) {
+    throw Error(ErrorKind::architecture,
+                "NVRTC " + version_text(nvrtc.compiler.version) + " (" + nvrtc.compiler.path +
+                    ") does not compile for compute capability " + capability_text(compute_capability) +
+                    "; its oldest one is " + capability_text(known.front()),
+                nvrtc.compiler.version >= 13000 ? "pip install nvidia-cuda-nvrtc-cu12, and set APPY_LIBNVRTC to it"
+                                                : "The device is too old");
+  }
+  Image image;
+  image.architecture = *(after - 1);
+  image.ptx = image.architecture != compute_capability;
+  image.version = nvrtc.compiler.version;
+
+  std::vector<std::string> options = source.options;
+  options.push_back((image.ptx ? "--gpu-architecture=compute_" : "--gpu-architecture=sm_") +
+                    std::to_string(image.architecture));
+  Program program(nvrtc, source);
+  const nvrtcResult result = program.compile(options);
+  image.log = trimmed(program.get(nvrtc.log_size, nvrtc.log, "nvrtcGetProgramLog"));
+  if (result != 0) {
+    throw Error(ErrorKind::compilation,
+                "NVRTC " + version_text(image.version) + " does not compile " + source.name + " (" +
+                    nvrtc.error_string(result) + ")" + (image.log.empty() ? "" : ":\n" + image.log),
+                "");
+  }
+  image.code = image.ptx ? program.get(nvrtc.ptx_size, nvrtc.ptx, "nvrtcGetPTX")
+                         : program.get(nvrtc.cubin_size, nvrtc.cubin, "nvrtcGetCUBIN");
+  return image;
+}
+
+}  // namespace appy::gpu

@@ -7,7 +7,6 @@ import types
 from typing import Any
 
 from . import _C
-from ._errors import CompileError
 from ._rewrite import Options, regions_of, rewrite
 from ._selfcheck import usable
 from ._state import state
@@ -145,12 +144,8 @@ def _check_options(options: dict[str, Any]) -> Options:
     backend = options.get("backend", "auto")
     if backend not in _BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(map(repr, _BACKENDS))}, not {backend!r}")
-    if backend in ("cuda", "triton"):
-        message = f"backend={backend!r}: there is no GPU backend here"
-        if options.get("strict"):
-            raise CompileError(message)
-        warn(message + "; the CPU is used", "", 0, "notice")
-        backend = "cpu"
+    if backend == "triton":
+        backend = "cuda"
     threads = options.get("threads")
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 0):
         raise ValueError(f"threads must be a number of threads, or 0 or None for all, not {threads!r}")

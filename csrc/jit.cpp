@@ -6,6 +6,7 @@
 #include <new>
 
 #include "cpu/cpu.h"
+#include "gpu/kernel.h"
 #include "ir/verify.h"
 #include "jit_report.h"
 #include "lower.h"
@@ -47,8 +48,9 @@ struct Refusal {
   SpecializationReport report;
 };
 
-passes::Options pass_options(std::function<void(std::string_view, const ir::Graph&)> on_change) {
+passes::Options pass_options(passes::Target target, std::function<void(std::string_view, const ir::Graph&)> on_change) {
   passes::Options options;
+  options.target = target;
   for (const std::string& name : config().disabled_passes) options.disabled.push_back(name);
   options.on_change = std::move(on_change);
   return options;
@@ -61,15 +63,28 @@ const char* namespace_of_its_own(const Scope& scope) {
   return PyDict_CheckExact(scope.globals) ? nullptr : "a namespace that is no plain dict";
 }
 
-std::unique_ptr<runtime::Kernel> select_backend(const ir::Graph& graph, const RegionOptions& options, bool listing) {
-  Backend backend = options.backend == Backend::automatic ? config().backend : options.backend;
-  if (backend == Backend::eval) return runtime::make_eval_kernel(graph);
+Backend chosen_backend(const RegionOptions& options) {
+  const Backend backend = options.backend == Backend::automatic ? config().backend : options.backend;
+  return backend == Backend::automatic ? Backend::cpu : backend;
+}
+
+std::unique_ptr<runtime::Kernel> compile_for_cpu(const ir::Graph& graph, const RegionOptions& options, bool listing) {
   if (cpu::detect() == cpu::Isa::none) throw Abort(AbortId::instruction_set_, {}, options.line, options.file);
   cpu::Isa isa = cpu::Isa::none;
   if (config().isa == "avx2") isa = cpu::Isa::avx2;
   if (config().isa == "avx512") isa = cpu::Isa::avx512;
   const std::string name = options.name + ":" + std::to_string(options.line);
   return cpu::compile(graph, {.isa = isa, .keep_listing = listing, .name = name});
+}
+
+std::unique_ptr<runtime::Kernel> compile_for(Backend backend, const ir::Graph& graph, const RegionOptions& options,
+                                             bool listing) {
+  if (backend == Backend::eval) return runtime::make_eval_kernel(graph);
+  if (backend != Backend::cuda) return compile_for_cpu(graph, options, listing);
+  gpu::Options gpu_options;
+  gpu_options.keep_listing = listing;
+  gpu_options.compile_host = [&](const ir::Graph& part) { return compile_for_cpu(part, options, false); };
+  return gpu::compile(graph, std::move(gpu_options));
 }
 
 bool in_any_order(const ir::Op& op) {
@@ -132,7 +147,7 @@ class RegionCache::Impl {
       trace::Result traced = trace::trace(region(may_alias, false), scope);
       if (!may_alias && runtime::Guards(traced.signature, *traced.graph, scope).overlaps(scope)) continue;
       auto optimised = ir::clone(*traced.graph);
-      passes::run(*optimised, pass_options({}));
+      passes::run(*optimised, pass_options(passes::Target::cpu, {}));
       return std::make_shared<Lowered>(std::move(traced.graph), std::move(optimised), std::move(traced.signature));
     }
     return nullptr;
@@ -192,11 +207,15 @@ class RegionCache::Impl {
     std::string faults = ir::verify(graph);
     APPY_CHECK(faults.empty(), "the tracer made a bad graph:\n" + faults);
 #endif
-    passes::run(graph, pass_options([&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); }));
+    const Backend backend = chosen_backend(options_);
+    const bool on_device = backend == Backend::cuda;
+    graph.inspectors = !on_device;
+    passes::run(graph, pass_options(on_device ? passes::Target::device : passes::Target::cpu,
+                                    [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); }));
     if (options_.group && may_fail_late(graph, !traced.signature.outputs.empty())) {
       throw Abort(AbortId::group_, {}, options_.line, options_.file);
     }
-    std::unique_ptr<runtime::Kernel> kernel = select_backend(graph, options_, log.wants(stage_asm));
+    std::unique_ptr<runtime::Kernel> kernel = compile_for(backend, graph, options_, log.wants(stage_asm));
     log.listing(*kernel);
 
     report.compiled = true;

@@ -17,9 +17,10 @@
 namespace appy {
 
 enum class Backend : uint8_t {
-  automatic,  // the best there is
+  automatic,  // where the arrays are
   cpu,        // machine code
   eval,       // the reference evaluator: slow, for tests and debugging
+  cuda,       // a GPU
 };
 
 /// Stages that can be printed (APPY_DUMP, `dump=`), as bits.
@@ -43,13 +44,15 @@ struct RegionOptions {
   int end_line = 0;
 };
 
-/// Options of the process, read from the environment once: APPY_DUMP, APPY_BACKEND (cpu, eval), APPY_ISA (avx2,
+/// Options of the process, read from the environment once: APPY_DUMP, APPY_BACKEND (cpu, eval, cuda), APPY_ISA (avx2,
 /// avx512), APPY_DISABLE_PASS (names). Tests may change them; they hold for regions compiled from then on.
 struct Config {
   uint8_t dump = 0;
   Backend backend = Backend::automatic;
   std::string isa;
   std::vector<std::string> disabled_passes;
+  bool sync = false;      // regions on a device wait for it, so that what fails in them is raised at their end
+  bool emulated = false;  // pointers of devices are pointers of the host: their arrays can be used by all backends
 };
 Config& config();
 

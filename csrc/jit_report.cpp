@@ -33,6 +33,7 @@ Config read_environment() {
   std::string backend = variable("APPY_BACKEND");
   if (backend == "cpu") c.backend = Backend::cpu;
   if (backend == "eval") c.backend = Backend::eval;
+  if (backend == "cuda") c.backend = Backend::cuda;
   c.isa = variable("APPY_ISA");
   c.disabled_passes = split(variable("APPY_DISABLE_PASS"));
   return c;

@@ -83,11 +83,13 @@ appy::Backend backend_of(const std::string& name) {
   if (name == "cpu") return appy::Backend::cpu;
   if (name == "eval") return appy::Backend::eval;
   if (name == "auto") return appy::Backend::automatic;
-  throw py::value_error("backend must be 'auto', 'cpu' or 'eval', not '" + name + "'");
+  if (name == "cuda" || name == "triton") return appy::Backend::cuda;
+  throw py::value_error("backend must be 'auto', 'cpu', 'cuda' or 'eval', not '" + name + "'");
 }
 
 std::string backend_name(appy::Backend backend) {
-  return backend == appy::Backend::cpu ? "cpu" : backend == appy::Backend::eval ? "eval" : "auto";
+  static constexpr const char* names[] = {"auto", "cpu", "eval", "cuda"};
+  return names[static_cast<size_t>(backend)];
 }
 
 uint8_t stages_of(const std::string& names) {
@@ -256,6 +258,10 @@ void set_config(const py::dict& changes) {
       config.isa = py::cast<std::string>(value);
     else if (name == "disabled_passes")
       config.disabled_passes = py::cast<std::vector<std::string>>(value);
+    else if (name == "sync")
+      config.sync = py::cast<bool>(value);
+    else if (name == "emulated")
+      config.emulated = py::cast<bool>(value);
     else
       throw py::type_error("unknown option '" + name + "'");
   }
@@ -276,6 +282,8 @@ py::dict get_config() {
   out["backend"] = backend_name(config.backend);
   out["isa"] = config.isa;
   out["disabled_passes"] = config.disabled_passes;
+  out["sync"] = config.sync;
+  out["emulated"] = config.emulated;
   return out;
 }
 

@@ -103,9 +103,7 @@ std::string boolean(Opcode code, const Arguments& a) {
 std::string integer(Opcode code, DType t, const Arguments& a) {
   const std::string type = type_of(t), name(ir::info(code).name);
   // C++ promotes narrow types; what comes out is cut off again.
-  const auto cut = [&](const std::string& text) {
-    return ir::size_of(t) < 4 ? "(" + type + ")(" + text + ")" : text;
-  };
+  const auto cut = [&](const std::string& text) { return ir::size_of(t) < 4 ? "(" + type + ")(" + text + ")" : text; };
   switch (code) {
     case Opcode::add_:
     case Opcode::sub_:

@@ -57,8 +57,8 @@ std::string takes(const Op& loop, size_t k) {
   const Combiner by = loop.loop->carried[leader].combiner;
   const auto tie = static_cast<size_t>(loop.loop->carried[leader].tie);
   const bool least = by == Combiner::pymin_ || by == Combiner::minimum_;
-  const bool nan_wins = (by == Combiner::minimum_ || by == Combiner::maximum_) &&
-                        ir::is_real(loop.results[leader]->type.dtype);
+  const bool nan_wins =
+      (by == Combiner::minimum_ || by == Combiner::maximum_) && ir::is_real(loop.results[leader]->type.dtype);
   const std::string a = "a.v" + std::to_string(leader), b = "b.v" + std::to_string(leader);
   std::string better = b + (least ? " < " : " > ") + a, equal = a + " == " + b;
   if (nan_wins) {
@@ -225,7 +225,8 @@ std::string Writer::partial_type(const Op& loop) {
     fields += "  " + std::string(type_of(t)) + " " + v + ";\n";
     std::string value;
     // A minimum that others follow moves with them: of equal zeros the sign is that of the one that won.
-    const bool moves = (c.combiner == Combiner::pymin_ || c.combiner == Combiner::pymax_) && c.tie >= 0 && ir::is_real(t);
+    const bool moves =
+        (c.combiner == Combiner::pymin_ || c.combiner == Combiner::pymax_) && c.tie >= 0 && ir::is_real(t);
     if (c.combiner == Combiner::last_) {
       value = "b.at > a.at ? " + b + " : " + a;
     } else if (ir::is_follower(c.combiner) || moves) {

@@ -2,7 +2,8 @@
 
 namespace appy::gpu {
 
-const std::string_view device_header = R"cuda(// Python's arithmetic, reductions, barriers and faults for generated kernels.
+const std::string_view device_header =
+    R"cuda(// Python's arithmetic, reductions, barriers and faults for generated kernels.
 #pragma once
 #include "appy_ptx.h"
 

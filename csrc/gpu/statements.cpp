@@ -104,8 +104,8 @@ void Writer::atomic(const Op& op) {
   const DType t = op.view()->type.dtype;
   const ir::Combiner c = op.combiner;
   const bool wide = ir::is_int(t) && ir::size_of(t) >= 4;
-  const bool native = (c == ir::Combiner::sum_ && (wide || t == DType::f32_ || t == DType::f64_)) ||
-                      (wide && c != ir::Combiner::prod_);
+  const bool native =
+      (c == ir::Combiner::sum_ && (wide || t == DType::f32_ || t == DType::f64_)) || (wide && c != ir::Combiner::prod_);
   const bool elected = open_elected();
   const std::string value = argument(*op.operands[0]), at = "&" + element(op);
   if (native) {
@@ -194,7 +194,8 @@ void Writer::terminator(const Op& op) {
     for (const Value* r : owner.results) targets.push_back(names_.of(*r));
   } else {
     const size_t first = owner.code == Opcode::for_ ? 1 : 0;
-    for (size_t k = first; k < owner.blocks[0]->args.size(); ++k) targets.push_back(names_.of(*owner.blocks[0]->args[k]));
+    for (size_t k = first; k < owner.blocks[0]->args.size(); ++k)
+      targets.push_back(names_.of(*owner.blocks[0]->args[k]));
   }
   std::vector<std::string> values = arguments(op);
   // All are read before the first is written.

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "ir/ir.h"
@@ -42,6 +43,12 @@ struct Invocation {
   Failure failure;
   Arrays* arrays = nullptr;  // only regions with allocs that escape use it
   bool no_memory = false;    // interrupted, and no Python exception is set: there was no memory for an array
+  std::string error;         // interrupted, and no Python exception is set: what went wrong with a device
+  /// The stream of the device that the arrays' library works on at the moment, as a driver handle (0, 1 and 2 are the
+  /// driver's own default streams). The kernel's work goes there.
+  uintptr_t stream = 0;
+  /// Other streams that arrays come from: their work so far comes before the kernel, what they do next after it.
+  std::span<const uintptr_t> other_streams;
 };
 
 class Kernel {

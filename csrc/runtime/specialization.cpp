@@ -92,7 +92,11 @@ bool Specialization::is_long(const Entry& entry) const {
 Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyObject** returned) const {
   Scratch<ir::Word, 32> results;
   NumpyArrays arrays(signature_.complex_arrays);
-  Invocation call{entry.args.data(), results.reserve(results_), threads, {}, &arrays, false};
+  Invocation call;
+  call.args = entry.args.data();
+  call.results = results.reserve(results_);
+  call.threads = threads;
+  call.arrays = &arrays;
   Status status;
   entry.hold(guards_.input_count());  // signal handlers and other threads may drop the frame's own references
   if (is_long(entry)) {
@@ -113,6 +117,7 @@ Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyO
         if (!write_outputs(signature_, scope, call.results, entry.objects.data(), arrays, 0, returned)) PyErr_Clear();
       }
       if (call.no_memory && !PyErr_Occurred()) PyErr_NoMemory();
+      if (!call.error.empty() && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, call.error.c_str());
       return Launch::raised;
     case Status::done:
       break;

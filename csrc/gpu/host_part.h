@@ -1,0 +1,39 @@
+// What of a region the host computes before a kernel runs: everything that follows from its scalars and extents alone.
+// Checks that may be made before anything is written are made there, so that a region declines at no cost; results that
+// the host knows need no transfer; and it computes how many iterations and how large arrays there will be.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "ir/ir.h"
+
+namespace appy::gpu {
+
+/// Word numbers in the results of the host's graph; -1 is "only the device knows".
+struct NestSize {
+  ir::Mapping mapping = ir::Mapping::none;  // threads or workers
+  std::vector<int> trips;                   // of each loop of the nest, outermost first
+  std::vector<int> lane_trips;              // workers: of the loops for lanes inside
+  /// workers: the largest extent of an array that lanes run along, where their trip counts are not known.
+  int lane_extent = -1;
+};
+
+struct ArraySize {
+  const ir::Op* alloc = nullptr;
+  std::vector<int> extents;
+};
+
+struct HostPart {
+  /// Same parameters; results: those of the region (zero where not known), then the words above.
+  std::unique_ptr<ir::Graph> graph;
+  std::vector<bool> known;       // the region's results
+  std::set<const ir::Op*> made;  // checks
+  std::vector<NestSize> nests;
+  std::vector<ArraySize> arrays;  // in walk order
+};
+
+HostPart host_part_of(const ir::Graph&);
+
+}  // namespace appy::gpu

@@ -1,0 +1,329 @@
+#include "gpu/kernel.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "gpu/cache.h"
+#include "gpu/codegen.h"
+#include "gpu/device.h"
+#include "gpu/host_part.h"
+#include "gpu/prelude.h"
+#include "gpu/transfer.h"
+#include "support/abort.h"
+
+namespace appy::gpu {
+
+namespace {
+
+using ir::Mapping;
+using ir::Word;
+
+constexpr size_t fault_words = 3 + ir::kMaxInfo;
+/// Blocks that a multiprocessor gets one after the other where they need not be resident together: enough that the
+/// last ones to finish leave little idle.
+constexpr int64_t waves = 8;
+
+/// What the host's part of a region said for one entry.
+class Sizes {
+ public:
+  Sizes(const HostPart& part, const Word* words) : part_(part), words_(words) {}
+
+  int64_t at(int word, int64_t unknown) const {
+    return word < 0 ? unknown : static_cast<int64_t>(words_[static_cast<size_t>(word)]);
+  }
+  int64_t product(const std::vector<int>& words, int64_t unknown) const {
+    int64_t n = 1;
+    for (int word : words) n = std::min(n * std::max<int64_t>(at(word, unknown), 0), int64_t{1} << 40);
+    return n;
+  }
+  /// Elements of an array, or -1.
+  int64_t elements(const ArraySize& array) const {
+    int64_t n = 1;
+    for (int word : array.extents) {
+      if (word < 0) return -1;
+      n *= std::max<int64_t>(at(word, 0), 0);
+    }
+    return n;
+  }
+  const HostPart& part() const { return part_; }
+
+ private:
+  const HostPart& part_;
+  const Word* words_;
+};
+
+/// Iterations of a loop whose count nobody knows before it runs.
+constexpr int64_t unknown_trips = int64_t{1} << 20;
+
+int power_of_two_up_to(int64_t n, int most) {
+  int p = 1;
+  while (p < most && p < n) p *= 2;
+  return p;
+}
+
+/// How many lanes a worker has: as many as its loops have use for; a block where there are too few workers to fill the
+/// device with warps.
+KernelShape shape_for(const Sizes& sizes, const Properties& device) {
+  KernelShape shape;
+  int lanes = 1;
+  bool any = false;
+  for (const NestSize& nest : sizes.part().nests) {
+    if (nest.mapping != Mapping::workers) continue;
+    any = true;
+    const int64_t workers = std::max<int64_t>(sizes.product(nest.trips, unknown_trips), 1);
+    int64_t along = 1;
+    for (int word : nest.lane_trips) {
+      int64_t trips = sizes.at(word, -1);
+      if (trips < 0) trips = nest.lane_extent >= 0 ? sizes.at(nest.lane_extent, 0) / workers : 256;
+      along = std::max(along, trips);
+    }
+    const int64_t warps = int64_t{device.multiprocessors} * device.max_threads_per_multiprocessor / 32;
+    int wanted = power_of_two_up_to(along, 32);
+    if (along > 2 * 32 && workers < warps) wanted = shape.block;
+    lanes = std::max(lanes, wanted);
+  }
+  shape.lanes = any ? lanes : 1;
+  return shape;
+}
+
+/// Blocks that the nests have use for.
+int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
+  int64_t most = 1;
+  for (const NestSize& nest : sizes.part().nests) {
+    int64_t threads = sizes.product(nest.trips, unknown_trips);
+    if (nest.mapping == Mapping::workers) {
+      threads *= shape.lanes;
+    } else if (nest.trips.size() > 1) {
+      // Columns of the plane are whole blocks, or divide one.
+      const int64_t x = std::max<int64_t>(sizes.at(nest.trips.back(), 32), 1);
+      const int across = power_of_two_up_to(x, shape.block);
+      threads = threads / x * ((x + across - 1) / across) * across;
+    }
+    most = std::max(most, (threads + shape.block - 1) / shape.block);
+  }
+  return most;
+}
+
+class DeviceKernel final : public runtime::Kernel {
+ public:
+  DeviceKernel(const ir::Graph& graph, Options options)
+      : graph_(ir::clone(graph)),
+        options_(std::move(options)),
+        device_(device(options_.device)),
+        part_(host_part_of(*graph_)),
+        host_(options_.compile_host(*part_.graph)),
+        results_(part_.graph->body->last->operands.size()) {
+    for (const ir::Value* v : graph_->body->args) {
+      params_.push_back({v, words_});
+      words_ += v->type.is_view() ? 1 + 2 * static_cast<size_t>(v->type.rank) : 1;
+    }
+    ir::walk(*graph_->body, [&](const ir::Op& op) {
+      if (!op.access) return;
+      for (Param& p : params_) {
+        if (p.value != op.view()) continue;
+        p.read |= op.code != ir::Opcode::store_;
+        p.written |= op.code != ir::Opcode::load_;
+      }
+    });
+    wanted_ = part_.known;
+    wanted_.flip();
+    options_.on_device.resize(params_.size());
+    // The first shape now, so that what has no form on the device is found out before anything runs.
+    KernelShape first;
+    const KernelCode code = generate(*graph_, codegen_options(first));
+    for (const ArrayUse& use : code.arrays) {
+      const auto size = std::find_if(part_.arrays.begin(), part_.arrays.end(),
+                                     [&](const ArraySize& a) { return a.alloc == use.alloc; });
+      if (std::any_of(size->extents.begin(), size->extents.end(), [](int word) { return word < 0; })) {
+        const ir::Loc& at = graph_->locs[use.alloc->loc];
+        throw Abort(AbortId::device_, "an array whose size follows from values in arrays", at.line, at.file);
+      }
+    }
+    if (options_.keep_listing) listing_ = code.text;
+    control_ = device_.allocate_mapped((fault_words + graph_->body->last->operands.size() + 1) * sizeof(Word));
+  }
+
+  runtime::Status run(runtime::Invocation& call) const override {
+    try {
+      std::lock_guard lock(mutex_);
+      const Device::Current current(device_);
+      return run_on_device(call);
+    } catch (const Error& error) {
+      call.error = error.what();
+    } catch (const std::bad_alloc&) {
+      call.no_memory = true;
+    }
+    return runtime::Status::interrupted;
+  }
+
+  std::string listing() const override { return listing_; }
+  std::string summary() const override { return "CUDA, " + device_.properties().name; }
+
+ private:
+  struct Param {
+    const ir::Value* value;
+    size_t word;
+    bool read = false, written = false;
+  };
+  struct Variant {
+    KernelCode code;
+    std::shared_ptr<Module> module;
+    Function function;
+    int resident = 0;  // blocks a multiprocessor
+  };
+
+  CodegenOptions codegen_options(const KernelShape& shape) const {
+    CodegenOptions options;
+    options.shape = shape;
+    options.made = part_.made;
+    options.results = wanted_;
+    return options;
+  }
+
+  const Variant& variant(const KernelShape& shape) const {
+    const auto found = variants_.find(shape);
+    if (found != variants_.end()) return found->second;
+    Variant made;
+    made.code = generate(*graph_, codegen_options(shape));
+    Source source;
+    source.name = made.code.entry + ".cu";
+    source.text = made.code.text;
+    source.headers = {{"appy_ptx.h", std::string(ptx_header)}, {"appy_device.h", std::string(device_header)}};
+    source.options = {"--std=c++17", "--fmad=false", "--extra-device-vectorization"};
+    const Image image = cached_compile(source, device_.properties().compute_capability);
+    made.module = device_.load(image);
+    made.function = made.module->function(made.code.entry);
+    made.resident = device_.max_active_blocks(made.function, shape.block, made.code.shared_bytes);
+    return variants_.emplace(shape, std::move(made)).first->second;
+  }
+
+  runtime::Status run_on_device(runtime::Invocation& call) const {
+    std::vector<Word> results(results_);
+    runtime::Invocation on_host;
+    on_host.args = call.args;
+    on_host.results = results.data();
+    const runtime::Status before = host_->run(on_host);
+    if (before != runtime::Status::done) return before;
+    const Sizes sizes(part_, results.data());
+    const Properties& properties = device_.properties();
+    const KernelShape shape = shape_for(sizes, properties);
+    const Variant& kernel = variant(shape);
+    int64_t blocks = blocks_for(sizes, shape);
+    const int64_t resident = std::max<int64_t>(int64_t{properties.multiprocessors} * kernel.resident, 1);
+    blocks = std::min(blocks, kernel.code.meets ? resident : resident * waves);
+    const Stream stream = call.stream;
+
+    Transfer transfer(device_, stream);
+    std::vector<Word> words(kernel.code.words);
+    std::copy_n(call.args, words_, words.begin());
+    for (size_t k = 0; k < params_.size(); ++k) {
+      const Param& p = params_[k];
+      if (p.value->type.is_view() && !options_.on_device[k]) {
+        transfer.add(&words[p.word], p.value->type, p.read, p.written);
+      }
+    }
+    transfer.move_in();
+    bool moved_only = true;
+    for (size_t k = 0; k < params_.size(); ++k) moved_only &= !(params_[k].written && options_.on_device[k]);
+
+    std::vector<DeviceMemory> own;
+    struct Escaping {
+      void* to;
+      size_t memory, bytes;
+    };
+    std::vector<Escaping> escaping;
+    const size_t first_array = kernel.code.words - kernel.code.arrays.size();
+    for (size_t k = 0; k < kernel.code.arrays.size(); ++k) {
+      const ArrayUse& use = kernel.code.arrays[k];
+      const ArraySize& size = part_.arrays[k];
+      int64_t count = std::max<int64_t>(sizes.elements(size), 1);
+      const int64_t threads = blocks * shape.block;
+      if (use.owner == ArrayUse::Owner::worker) count *= threads / shape.lanes;
+      if (use.owner == ArrayUse::Owner::thread) count *= threads;
+      const ir::Type& type = use.alloc->result()->type;
+      const size_t bytes = static_cast<size_t>(count) * static_cast<size_t>(ir::size_of(type.dtype));
+      own.push_back(device_.allocate(bytes, stream));
+      words[first_array + k] = own.back().address();
+      if (!use.alloc->escapes) continue;
+      std::vector<Word> extents;
+      for (int word : size.extents) extents.push_back(static_cast<Word>(std::max<int64_t>(sizes.at(word, 0), 0)));
+      void* to = call.arrays->make(use.alloc->slot, type.dtype, type.rank, extents.data());
+      if (!to) {
+        call.no_memory = true;
+        return runtime::Status::interrupted;
+      }
+      escaping.push_back({to, own.size() - 1,
+                          static_cast<size_t>(sizes.elements(size)) * static_cast<size_t>(ir::size_of(type.dtype))});
+    }
+
+    meeting_place(static_cast<size_t>(blocks) * 2 * kernel.code.partial_bytes, stream);
+    auto* const fault = static_cast<int64_t*>(control_.host());
+    auto* const device_results = static_cast<Word*>(control_.host()) + fault_words;
+    fault[0] = 0;
+    words[words_] = control_.device_address() + fault_words * sizeof(Word);
+    words[words_ + 1] = control_.device_address();
+    words[words_ + 2] = barrier_.address();
+    words[words_ + 3] = partials_.address();
+    Launch launch;
+    launch.blocks[0] = static_cast<unsigned>(blocks);
+    launch.threads[0] = static_cast<unsigned>(shape.block);
+    launch.shared_bytes = static_cast<unsigned>(kernel.code.shared_bytes);
+    launch.cooperative = kernel.code.meets && blocks > 1;
+    device_.launch(kernel.function, launch, stream, words.data());
+    const bool needs_results = std::find(wanted_.begin(), wanted_.end(), true) != wanted_.end();
+    if (needs_results || kernel.code.checks || transfer.moves_out() || !escaping.empty()) device_.synchronize(stream);
+    if (fault[0] != 0) {
+      device_.set_bytes(barrier_.address() + sizeof(unsigned), 0, sizeof(unsigned), stream);
+      // The arrays of the host are what they were: the interpreter does it all, and fails as Python does.
+      if (moved_only) return runtime::Status::declined;
+      call.failure.check = static_cast<int32_t>(fault[1]);
+      call.failure.iteration = fault[2];
+      std::copy_n(fault + 3, ir::kMaxInfo, call.failure.info.begin());
+      return runtime::Status::failed;
+    }
+    transfer.move_out();
+    for (const Escaping& e : escaping) device_.copy_out(e.to, own[e.memory].address(), e.bytes, stream);
+    for (size_t k = 0; k < wanted_.size(); ++k) call.results[k] = wanted_[k] ? device_results[k] : results[k];
+    return runtime::Status::done;
+  }
+
+  /// Where blocks meet and leave what the others read.
+  void meeting_place(size_t partial_bytes, Stream stream) const {
+    if (!barrier_) {
+      barrier_ = device_.allocate(64, stream);
+      device_.set_bytes(barrier_.address(), 0, 64, stream);
+    }
+    if (partials_.bytes() < partial_bytes) partials_ = device_.allocate(partial_bytes, stream);
+  }
+
+  std::unique_ptr<ir::Graph> graph_;
+  Options options_;
+  Device& device_;
+  HostPart part_;
+  std::unique_ptr<runtime::Kernel> host_;
+  size_t results_;
+  size_t words_ = 0;
+  std::vector<Param> params_;
+  std::vector<bool> wanted_;
+  std::string listing_;
+  MappedMemory control_;
+  mutable std::mutex mutex_;
+  mutable std::map<KernelShape, Variant> variants_;
+  mutable DeviceMemory barrier_, partials_;
+};
+
+}  // namespace
+
+std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, Options options) {
+  try {
+    return std::make_unique<DeviceKernel>(graph, std::move(options));
+  } catch (const Error& error) {
+    throw Abort(AbortId::no_gpu_, error.what());
+  }
+}
+
+}  // namespace appy::gpu

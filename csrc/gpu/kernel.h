@@ -1,0 +1,27 @@
+// The GPU backend: graph -> a kernel for a device, and what happens at each entry: transfers, launch, faults.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/ir.h"
+#include "runtime/kernel.h"
+
+namespace appy::gpu {
+
+struct Options {
+  int device = 0;
+  /// Which parameters' data is the device's already, by parameter. Host arrays are moved at each entry: in what is
+  /// read, back what is written.
+  std::vector<bool> on_device;
+  /// Makes what runs the host's part of the region.
+  std::function<std::unique_ptr<runtime::Kernel>(const ir::Graph&)> compile_host;
+  bool keep_listing = false;
+};
+
+/// Throws Abort for what this backend cannot do, and where there is no device, driver or compiler.
+std::unique_ptr<runtime::Kernel> compile(const ir::Graph&, Options);
+
+}  // namespace appy::gpu

@@ -94,7 +94,7 @@ Device::Device(int ordinal) {
   if (properties_.compute_capability < kOldestCapability) {
     throw Error(ErrorKind::architecture,
                 "device " + std::to_string(ordinal) + " (" + properties_.name + ") has compute capability " +
-                    version_text(properties_.compute_capability * 100) + "; 7.0 is needed",
+                    capability_text(properties_.compute_capability) + "; 7.0 is needed",
                 "Use a device of the Volta generation or later, or backend=\"cpu\"");
   }
   gpu::check(driver.primary_retain(&context_, handle_), "cuDevicePrimaryCtxRetain",
@@ -184,7 +184,7 @@ std::shared_ptr<Module> Device::load(const Image& image) {
   if (result != 0) {
     check(result, "cuModuleLoadDataEx",
           std::string(image.ptx ? "PTX for compute_" : "machine code for sm_") + std::to_string(image.architecture) +
-              " on a device of " + version_text(properties_.compute_capability * 100) +
+              " on a device of " + capability_text(properties_.compute_capability) +
               (log[0] ? std::string(" (") + log + ")" : ""));
   }
   return std::shared_ptr<Module>(new Module(*this, module));

@@ -54,5 +54,7 @@ bool is_sticky(CUresult);
 
 /// "12.4" for 12040.
 std::string version_text(int version);
+/// "9.0" for 90.
+std::string capability_text(int capability);
 
 }  // namespace appy::gpu

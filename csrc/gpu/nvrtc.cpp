@@ -249,10 +249,6 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-std::string capability_text(int capability) {
-  return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
-}
-
 }  // namespace
 
 void set_wheel_folders(std::vector<std::string> folders) {

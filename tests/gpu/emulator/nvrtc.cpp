@@ -1,0 +1,253 @@
+// An NVRTC that makes code for the emulated device, by g++. The parts of its interface that appy uses.
+//
+//   APPY_EMULATOR_NVRTC=12040           its version; default 13000
+//   APPY_EMULATOR_ARCHITECTURES=80,90   what it makes machine code for; default 75,80,90,100
+//   APPY_EMULATOR_FOLDER                where compiled kernels are kept from run to run; default in /tmp
+//
+// The header appy_ptx.h is replaced by the one beside this file.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api.h"
+
+extern char** environ;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kInvalidInput = 3, kInvalidProgram = 4, kInvalidOption = 5, kCompilation = 6;
+
+struct Program {
+  std::string source, name;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string log, code;
+  bool ptx = false;
+};
+
+std::atomic<long> compilations{0};
+
+std::string variable(const char* name, const std::string& otherwise) {
+  const char* text = std::getenv(name);
+  return text && *text ? text : otherwise;
+}
+
+std::vector<int> architectures() {
+  std::vector<int> out;
+  std::stringstream text(variable("APPY_EMULATOR_ARCHITECTURES", "75,80,90,100"));
+  for (std::string one; std::getline(text, one, ',');) out.push_back(std::atoi(one.c_str()));
+  return out;
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A function for each kernel that the emulated driver can call without knowing its type.
+std::string entry_points(const std::string& source) {
+  static const std::regex kernel(R"(__global__([^;{}]*?)\b(\w+)\s*\()");
+  std::string out;
+  for (std::sregex_iterator at(source.begin(), source.end(), kernel), end; at != end; ++at) {
+    std::string name = (*at)[2];
+    if (name == "__launch_bounds__" || name == "__maxnreg__") {  // its own parentheses first
+      static const std::regex after(R"(^[^)]*\)[^;{}(]*?\b(\w+)\s*\()");
+      std::smatch found;
+      const std::string rest = at->suffix();
+      if (!std::regex_search(rest, found, after)) continue;
+      name = found[1];
+    }
+    out += "extern \"C\" void appy_emulator_call_" + name + "(void** a) { appy_emulator::call(&" + name + ", a); }\n";
+    out += "extern \"C\" const size_t* appy_emulator_sizes_" + name + "() { return appy_emulator::sizes(&" + name +
+           "); }\n";
+  }
+  return out;
+}
+
+int run(const std::vector<std::string>& command, const fs::path& log) {
+  std::vector<char*> arguments;
+  for (const std::string& one : command) arguments.push_back(const_cast<char*>(one.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t child = 0;
+  int status = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (status != 0) return status;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+bool starts(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+/// Calls of g++, without those that an earlier run has answered.
+EXPORT long appy_emulator_compilations() { return compilations; }
+
+EXPORT const char* nvrtcGetErrorString(int code) {
+  return code == 0                 ? "NVRTC_SUCCESS"
+         : code == kInvalidInput   ? "NVRTC_ERROR_INVALID_INPUT"
+         : code == kInvalidProgram ? "NVRTC_ERROR_INVALID_PROGRAM"
+         : code == kInvalidOption  ? "NVRTC_ERROR_INVALID_OPTION"
+                                   : "NVRTC_ERROR_COMPILATION";
+}
+EXPORT int nvrtcVersion(int* major, int* minor) {
+  const int version = std::atoi(variable("APPY_EMULATOR_NVRTC", "13000").c_str());
+  *major = version / 1000;
+  *minor = version % 1000 / 10;
+  return 0;
+}
+EXPORT int nvrtcGetNumSupportedArchs(int* count) {
+  *count = static_cast<int>(architectures().size());
+  return 0;
+}
+EXPORT int nvrtcGetSupportedArchs(int* out) {
+  for (int one : architectures()) *out++ = one;
+  return 0;
+}
+EXPORT int nvrtcCreateProgram(Program** program, const char* source, const char* name, int count,
+                              const char* const* headers, const char* const* names) {
+  *program = new Program;
+  (*program)->source = source;
+  (*program)->name = name ? name : "default_program";
+  for (int i = 0; i < count; ++i) (*program)->headers.emplace_back(names[i], headers[i]);
+  return 0;
+}
+EXPORT int nvrtcDestroyProgram(Program** program) {
+  delete *program;
+  *program = nullptr;
+  return 0;
+}
+
+EXPORT int nvrtcCompileProgram(Program* program, int count, const char* const* options) {
+  const fs::path here = APPY_EMULATOR_SOURCES;
+  const fs::path folder = variable("APPY_EMULATOR_FOLDER", "/tmp/appy-emulator-" + std::to_string(geteuid()));
+  std::error_code error;
+  fs::create_directories(folder, error);
+  int architecture = 0;
+  std::string contract = "fast";
+  std::vector<std::string> extra;
+  for (int i = 0; i < count; ++i) {
+    const std::string option = options[i];
+    const size_t value = option.find('=');
+    if (starts(option, "--gpu-architecture=") || starts(option, "-arch=")) {
+      const std::string name = option.substr(value + 1);
+      program->ptx = starts(name, "compute_");
+      architecture = std::atoi(name.c_str() + name.find('_') + 1);
+    } else if (option == "--fmad=false" || option == "-fmad=false") {
+      contract = "off";
+    } else if (starts(option, "-D")) {
+      extra.push_back(option);
+    } else if (starts(option, "--define-macro=")) {
+      extra.push_back("-D" + option.substr(value + 1));
+    } else if (!starts(option, "-")) {
+      program->log = "nvrtc: error: unrecognized option " + option + " found\n";
+      return kInvalidOption;
+    }
+  }
+  bool known = false;
+  for (int one : architectures()) known |= one == architecture;
+  if (!known) {
+    program->log = "nvrtc: error: invalid value for --gpu-architecture (-arch)\n";
+    return kInvalidOption;
+  }
+
+  std::string everything = APPY_EMULATOR_SOURCES + program->source + program->name + contract;
+  for (const auto& [name, text] : program->headers) everything += name + text;
+  for (const std::string& one : extra) everything += one;
+  for (const char* name : {"prelude.h", "api.h", "appy_ptx.h", "nvrtc.cpp"}) everything += read_file(here / name);
+  const size_t hash = std::hash<std::string>()(everything);
+  char id[64];
+  std::snprintf(id, sizeof id, "%016zx-%zu", hash, everything.size());
+  const fs::path library = folder / (std::string(id) + ".so");
+  if (!fs::exists(library, error)) {
+    const fs::path work =
+        folder / (std::string(id) + "-" + std::to_string(getpid()) + "-" + std::to_string(++compilations));
+    fs::create_directories(work, error);
+    for (const auto& [name, text] : program->headers) {
+      if (name == "appy_ptx.h") continue;
+      fs::create_directories((work / name).parent_path(), error);
+      std::ofstream(work / name) << text;
+    }
+    std::ofstream(work / "kernel.cpp") << "#line 1 \"" << program->name << "\"\n"
+                                       << program->source << "\n#line 1 \"entry points\"\n"
+                                       << entry_points(program->source);
+    std::vector<std::string> command{"g++",
+                                     "-std=c++20",
+                                     "-O1",
+                                     "-w",
+                                     "-shared",
+                                     "-fPIC",
+                                     "-march=native",
+                                     "-fno-strict-aliasing",
+                                     "-fno-gnu-unique",  // kernels have types of the same names
+                                     "-ffp-contract=" + contract,
+                                     "-I" + work.string(),
+                                     "-I" + here.string(),
+                                     "-include",
+                                     "prelude.h"};
+    command.insert(command.end(), extra.begin(), extra.end());
+    command.insert(command.end(), {"-o", (work / "kernel.so").string(), (work / "kernel.cpp").string()});
+    const int status = run(command, work / "log");
+    program->log = read_file(work / "log");
+    if (status == 0) fs::rename(work / "kernel.so", library, error);
+    fs::remove_all(work, error);
+    if (status != 0) return kCompilation;
+  }
+  const std::string bytes = read_file(library);
+  appy_emulator::Prologue head{};
+  std::memcpy(head.magic, appy_emulator::kMagic, sizeof head.magic);
+  head.architecture = architecture;
+  head.ptx = program->ptx;
+  head.bytes = bytes.size();
+  program->code.assign(reinterpret_cast<const char*>(&head), sizeof head);
+  program->code += bytes;
+  return 0;
+}
+
+EXPORT int nvrtcGetProgramLogSize(Program* program, size_t* size) {
+  *size = program->log.size() + 1;
+  return 0;
+}
+EXPORT int nvrtcGetProgramLog(Program* program, char* log) {
+  std::memcpy(log, program->log.c_str(), program->log.size() + 1);
+  return 0;
+}
+EXPORT int nvrtcGetCUBINSize(Program* program, size_t* size) {
+  *size = program->ptx ? 0 : program->code.size();
+  return 0;
+}
+EXPORT int nvrtcGetCUBIN(Program* program, char* code) {
+  std::memcpy(code, program->code.data(), program->code.size());
+  return program->ptx ? kInvalidProgram : 0;
+}
+EXPORT int nvrtcGetPTXSize(Program* program, size_t* size) {
+  *size = program->code.size();
+  return 0;
+}
+EXPORT int nvrtcGetPTX(Program* program, char* code) {
+  std::memcpy(code, program->code.data(), program->code.size());
+  return 0;
+}

@@ -14,12 +14,14 @@ from __future__ import annotations
 from typing import Any
 
 from . import _C
-from ._api import config, disable, enable, enabled, lower, stats
-from ._errors import AppyWarning, CompileError, PragmaError
+from ._api import config, disable, enable, enabled, lower, stats, tell_wheel_folders
+from ._errors import AppyWarning, CompileError, DeviceError, DeviceMemoryError, PragmaError
 from ._jit import jit
 from ._warn import warn as _warn_from_compiler
 
 _C.set_hooks(_warn_from_compiler, CompileError)
+_C.set_device_errors(DeviceError, DeviceMemoryError)
+tell_wheel_folders()
 
 __version__ = "0.1.0"
 
@@ -46,18 +48,25 @@ def __getattr__(name: str) -> Any:
         from ._explain import explain
 
         return explain
+    if name == "devices":
+        from ._devices import devices
+
+        return devices
     raise AttributeError(f"module 'appy' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LIBRARY, "utils", "explain"})
+    return sorted({*globals(), *_LIBRARY, "utils", "explain", "devices"})
 
 
 __all__ = [
     "AppyWarning",
     "CompileError",
+    "DeviceError",
+    "DeviceMemoryError",
     "PragmaError",
     "config",
+    "devices",
     "disable",
     "enable",
     "enabled",

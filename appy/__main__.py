@@ -1,5 +1,5 @@
 """``python -m appy [--dump=STAGES] script.py args...``, ``python -m appy [--dump=STAGES] -m module args...``: runs an
-unmodified program with its annotated loops compiled."""
+unmodified program with its annotated loops compiled. ``python -m appy doctor`` says what appy finds on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from types import CodeType, ModuleType
 from typing import Any
 
-_USAGE = "usage: python -m appy [--dump=STAGES] (script.py | -m module) [args...]"
+_USAGE = "usage: python -m appy [--dump=STAGES] (script.py | -m module) [args...]\n       python -m appy doctor"
 
 
 def main(arguments: list[str]) -> None:
@@ -29,7 +29,11 @@ def main(arguments: list[str]) -> None:
             raise SystemExit(f"python -m appy: {error}") from None
     if not arguments or (arguments[0] == "-m" and len(arguments) < 2):
         raise SystemExit(_USAGE)
-    if arguments[0] == "-m":
+    if arguments == ["doctor"]:
+        from appy._doctor import report
+
+        print(report(), end="")
+    elif arguments[0] == "-m":
         _run_module(arguments[1], arguments[2:])
     elif arguments[0].startswith("-"):
         raise SystemExit(f"python -m appy: unknown option {arguments[0]}\n{_USAGE}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -60,3 +61,8 @@ def lower(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     The function runs up to there.
     """
     return _C.lower(function, *args, **kwargs)
+
+
+def tell_wheel_folders() -> None:
+    """NVIDIA's wheels lie in ``nvidia/`` of these folders; nothing of them is imported or loaded."""
+    _C.set_wheel_folders([folder for folder in sys.path if isinstance(folder, str) and folder])

@@ -11,3 +11,11 @@ class PragmaError(SyntaxError):
 
 class AppyWarning(UserWarning):
     """A region runs in the interpreter, a pragma has no effect, or a promise was found to be false."""
+
+
+class DeviceError(RuntimeError):
+    """A device, its driver or its compiler is missing, does not fit, or failed. The message says what helps."""
+
+
+class DeviceMemoryError(DeviceError, MemoryError):
+    """The device is out of memory. Arrays stay as they are, and the device can be used further."""

@@ -6,12 +6,18 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/cpu.h"
 #include "frame/functions.h"
 #include "frame/region.h"
+#include "gpu/cache.h"
+#include "gpu/device.h"
+#include "gpu/nvrtc.h"
+#include "gpu/self_test.h"
 #include "jit.h"
 #include "lower.h"
 #include "pragma/pragma.h"
 #include "pycompat/locals.h"
+#include "runtime/pool.h"
 #include "support/abort.h"
 
 namespace py = pybind11;
@@ -25,6 +31,8 @@ using appy::RegionCache;
 PyObject* compile_error = PyExc_RuntimeError;
 PyObject* pragma_syntax_error = nullptr;
 PyObject* stop_lowering = nullptr;
+PyObject* device_error = PyExc_RuntimeError;
+PyObject* device_memory_error = PyExc_MemoryError;
 
 appy::Ref ref_of(const py::handle& object) { return appy::Ref::borrow(object.ptr()); }
 
@@ -246,6 +254,11 @@ void set_hooks(py::object warn, py::object error) {
   compile_error = error.inc_ref().ptr();
 }
 
+void set_device_errors(py::object error, py::object memory) {
+  device_error = error.inc_ref().ptr();
+  device_memory_error = memory.inc_ref().ptr();
+}
+
 void set_config(const py::dict& changes) {
   appy::Config& config = appy::config();
   for (auto [key, value] : changes) {
@@ -310,6 +323,107 @@ void replace_constant(const py::object& code, Py_ssize_t index, const py::object
   appy::frame::replace_constant(object, index, value.ptr());
 }
 
+py::dict properties_dict(const appy::gpu::Properties& of) {
+  py::dict out;
+  out["ordinal"] = of.ordinal;
+  out["name"] = of.name;
+  out["compute_capability"] = py::make_tuple(of.compute_capability / 10, of.compute_capability % 10);
+  out["multiprocessors"] = of.multiprocessors;
+  out["memory_bytes"] = of.memory_bytes;
+  out["l2_bytes"] = of.l2_bytes;
+  out["shared_bytes_per_block"] = of.shared_bytes_per_block_opt_in;
+  out["registers_per_block"] = of.registers_per_block;
+  out["max_threads_per_block"] = of.max_threads_per_block;
+  out["max_threads_per_multiprocessor"] = of.max_threads_per_multiprocessor;
+  out["cooperative_launch"] = of.cooperative_launch;
+  out["memory_pools"] = of.memory_pools;
+  return out;
+}
+
+/// Runs it without the GIL and gives "" and "", or what failed and what helps.
+template <class F>
+std::pair<std::string, std::string> problem_of(F&& what) {
+  const py::gil_scoped_release released;
+  try {
+    what();
+  } catch (const appy::gpu::Error& error) {
+    return {error.summary(), error.remedy()};
+  }
+  return {};
+}
+
+py::dict gpu_driver() {
+  appy::gpu::DriverState state;
+  {
+    const py::gil_scoped_release released;
+    state = appy::gpu::driver_state();
+  }
+  py::dict out;
+  out["path"] = state.path;
+  out["version"] = state.version;
+  out["problem"] = state.error ? state.error->summary() : "";
+  out["remedy"] = state.error ? state.error->remedy() : "";
+  return out;
+}
+
+py::dict gpu_devices() {
+  std::vector<appy::gpu::Properties> found;
+  const auto [problem, remedy] = problem_of([&] { found = appy::gpu::devices(); });
+  py::list rows;
+  for (const auto& one : found) rows.append(properties_dict(one));
+  py::dict out;
+  out["devices"] = rows;
+  out["problem"] = problem;
+  out["remedy"] = remedy;
+  return out;
+}
+
+py::dict gpu_compiler() {
+  appy::gpu::Compiler found;
+  const auto [problem, remedy] = problem_of([&] { found = appy::gpu::compiler(); });
+  py::dict out;
+  out["path"] = found.path;
+  out["version"] = found.version;
+  out["architectures"] = found.architectures;
+  out["problem"] = problem;
+  out["remedy"] = remedy;
+  return out;
+}
+
+py::dict gpu_cache() {
+  const appy::gpu::CacheState state = appy::gpu::cache_state();
+  py::dict out;
+  out["folder"] = state.folder;
+  out["problem"] = state.problem;
+  out["files"] = state.files;
+  out["bytes"] = state.bytes;
+  return out;
+}
+
+py::tuple gpu_self_test(int ordinal) {
+  const auto [problem, remedy] = problem_of([&] { appy::gpu::self_test(ordinal); });
+  return py::make_tuple(problem, remedy);
+}
+
+py::dict gpu_compile(const std::string& name, const std::string& text, int compute_capability,
+                     const std::vector<std::pair<std::string, std::string>>& headers,
+                     const std::vector<std::string>& options) {
+  appy::gpu::Source source{name, text, {}, options};
+  for (const auto& [header, contents] : headers) source.headers.push_back({header, contents});
+  appy::gpu::Image image;
+  {
+    const py::gil_scoped_release released;
+    image = appy::gpu::compile(source, compute_capability);
+  }
+  py::dict out;
+  out["code"] = py::bytes(image.code);
+  out["ptx"] = image.ptx;
+  out["architecture"] = image.architecture;
+  out["version"] = image.version;
+  out["log"] = image.log;
+  return out;
+}
+
 void translate(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);
@@ -319,6 +433,9 @@ void translate(std::exception_ptr pointer) {
   } catch (const appy::Abort& abort) {
     std::string where = abort.file.empty() ? "" : abort.file + ", line " + std::to_string(abort.line) + ": ";
     PyErr_SetString(compile_error, (where + abort.message()).c_str());
+  } catch (const appy::gpu::Error& error) {
+    const bool memory = error.kind() == appy::gpu::ErrorKind::out_of_memory;
+    PyErr_SetString(memory ? device_memory_error : device_error, error.what());
   }
 }
 
@@ -349,6 +466,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_enabled", &appy::frame::set_enabled, py::arg("on"));
   m.def("is_enabled", &appy::frame::is_enabled);
   m.def("set_hooks", &set_hooks, py::arg("warn"), py::arg("compile_error"));
+  m.def("set_device_errors", &set_device_errors, py::arg("error"), py::arg("memory"));
   m.def("get_config", &get_config);
   m.def("set_config", &set_config, py::arg("changes"));
   m.def(
@@ -365,6 +483,17 @@ PYBIND11_MODULE(_C, m) {
   m.def("watch_functions", &appy::frame::watch_functions, py::arg("on"));
   m.def("copy_kinds", &copy_kinds, py::arg("code"), py::arg("other"));
   m.def("replace_constant", &replace_constant, py::arg("code"), py::arg("index"), py::arg("value"));
+
+  m.def("detected_isa", [] { return std::string(appy::cpu::name_of(appy::cpu::detect())); });
+  m.def("default_threads", &appy::runtime::default_threads);
+  m.def("set_wheel_folders", &appy::gpu::set_wheel_folders, py::arg("folders"));
+  m.def("gpu_driver", &gpu_driver);
+  m.def("gpu_devices", &gpu_devices);
+  m.def("gpu_compiler", &gpu_compiler);
+  m.def("gpu_cache", &gpu_cache);
+  m.def("gpu_self_test", &gpu_self_test, py::arg("ordinal"));
+  m.def("gpu_compile", &gpu_compile, py::arg("name"), py::arg("text"), py::arg("compute_capability"),
+        py::arg("headers") = py::list(), py::arg("options") = py::list());
 
   py::class_<Lowered, std::shared_ptr<Lowered>>(m, "Lowered")
       .def("text", &Lowered::text, py::arg("optimised") = false)

@@ -56,7 +56,7 @@ def _bytes(count: int) -> str:
 
 def _processor() -> Iterator[str]:
     isa = _C.detected_isa()  # "none" below AVX2
-    yield f"{_tune_store.machine().split("/")[0]}, {"no AVX2" if isa == "none" else isa}, {_C.default_threads()} threads"
+    yield f"{_tune_store.machine().split('/')[0]}, {'no AVX2' if isa == 'none' else isa}, {_C.default_threads()} threads"
     if isa == "none":
         yield "-> regions run in the interpreter: machine code needs AVX2 and FMA"
     if os.environ.get("APPY_DISABLE", "") not in ("", "0"):
@@ -89,6 +89,8 @@ def _devices() -> Iterator[str]:
     found = _C.gpu_devices()
     if not found["devices"]:
         yield "none"
+        if found["problem"] and not _C.gpu_driver()["problem"]:  # else that has said it
+            yield from _problem(found)
     for device in found["devices"]:
         major, minor = device["compute_capability"]
         yield (

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _C
-from ._api import config, disable, enable, enabled, lower, stats, tell_wheel_folders
+from ._api import config, disable, enable, enabled, lower, stats, synchronize, tell_wheel_folders
 from ._errors import AppyWarning, CompileError, DeviceError, DeviceMemoryError, PragmaError
 from ._jit import jit
 from ._warn import warn as _warn_from_compiler
@@ -74,6 +74,7 @@ __all__ = [
     "jit",
     "lower",
     "stats",
+    "synchronize",
     "utils",
     *sorted(_LIBRARY - _SHADOWS),
 ]

@@ -41,8 +41,9 @@ def stats() -> dict[str, Any]:
 def config(**changes: Any) -> dict[str, Any]:
     """Sets options of the process, for regions compiled from then on, and returns all of them.
 
-    ``dump``: stages to print (``"bytecode,ir,passes,asm"``); ``backend``: auto, cpu or eval; ``isa``: avx2 or avx512;
-    ``disabled_passes``: a list of names.
+    ``dump``: stages to print (``"bytecode,ir,passes,asm"``); ``backend``: auto, cpu, cuda or eval; ``isa``: avx2 or
+    avx512; ``disabled_passes``: a list of names; ``sync``: regions on a device wait for it; ``emulated``: pointers of
+    devices are the host's.
     """
     known = _C.get_config()
     for name in changes:
@@ -53,6 +54,13 @@ def config(**changes: Any) -> dict[str, Any]:
             raise TypeError(f"appy.config has no option {name!r}; did you mean {nearest!r}?")
     _C.set_config(changes)
     return _C.get_config()
+
+
+def synchronize() -> None:
+    """Waits until the devices that CuPy and torch work on have done what they were given; without a device nothing."""
+    from .utils import synchronize_devices
+
+    synchronize_devices()
 
 
 def lower(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -27,10 +27,10 @@ def bench(function: Callable[[], Any], warmup: int = 3, repeat: int = 20) -> flo
         function()
     times = []
     for _ in range(max(repeat, 1)):
-        _synchronize()
+        synchronize_devices()
         start = time.perf_counter()
         function()
-        _synchronize()
+        synchronize_devices()
         times.append(time.perf_counter() - start)
     times.sort()
     middle = len(times) // 2
@@ -44,7 +44,7 @@ def _on_host(array: Any) -> Any:
     return array.get() if hasattr(array, "get") and hasattr(array, "device") else array
 
 
-def _synchronize() -> None:
+def synchronize_devices() -> None:
     import sys
 
     cupy, torch = sys.modules.get("cupy"), sys.modules.get("torch")

@@ -63,9 +63,16 @@ const char* namespace_of_its_own(const Scope& scope) {
   return PyDict_CheckExact(scope.globals) ? nullptr : "a namespace that is no plain dict";
 }
 
-Backend chosen_backend(const RegionOptions& options) {
-  const Backend backend = options.backend == Backend::automatic ? config().backend : options.backend;
-  return backend == Backend::automatic ? Backend::cpu : backend;
+/// The backend for a region whose arrays lie in the memory of `device`.
+Backend chosen_backend(const RegionOptions& options, int device) {
+  const bool on_device = device != runtime::host_memory;
+  Backend backend = options.backend == Backend::automatic ? config().backend : options.backend;
+  if (backend == Backend::automatic) backend = on_device ? Backend::cuda : Backend::cpu;
+  if (backend != Backend::cuda && on_device && !config().emulated) {
+    const char* name = backend == Backend::eval ? "eval" : "cpu";
+    throw Abort(AbortId::host_backend_, name, options.line, options.file);
+  }
+  return backend;
 }
 
 std::unique_ptr<runtime::Kernel> compile_for_cpu(const ir::Graph& graph, const RegionOptions& options, bool listing) {
@@ -77,11 +84,15 @@ std::unique_ptr<runtime::Kernel> compile_for_cpu(const ir::Graph& graph, const R
   return cpu::compile(graph, {.isa = isa, .keep_listing = listing, .name = name});
 }
 
-std::unique_ptr<runtime::Kernel> compile_for(Backend backend, const ir::Graph& graph, const RegionOptions& options,
+std::unique_ptr<runtime::Kernel> compile_for(Backend backend, const ir::Graph& graph,
+                                             const runtime::Signature& signature, const RegionOptions& options,
                                              bool listing) {
   if (backend == Backend::eval) return runtime::make_eval_kernel(graph);
   if (backend != Backend::cuda) return compile_for_cpu(graph, options, listing);
   gpu::Options gpu_options;
+  gpu_options.device = std::max(signature.device, 0);
+  gpu_options.on_device = signature.device_parameters(graph.body->args.size());
+  gpu_options.makes_on_device = signature.device >= 0;
   gpu_options.keep_listing = listing;
   gpu_options.compile_host = [&](const ir::Graph& part) { return compile_for_cpu(part, options, false); };
   return gpu::compile(graph, std::move(gpu_options));
@@ -207,7 +218,7 @@ class RegionCache::Impl {
     std::string faults = ir::verify(graph);
     APPY_CHECK(faults.empty(), "the tracer made a bad graph:\n" + faults);
 #endif
-    const Backend backend = chosen_backend(options_);
+    const Backend backend = chosen_backend(options_, traced.signature.device);
     const bool on_device = backend == Backend::cuda;
     graph.inspectors = !on_device;
     passes::run(graph, pass_options(on_device ? passes::Target::device : passes::Target::cpu,
@@ -215,7 +226,8 @@ class RegionCache::Impl {
     if (options_.group && may_fail_late(graph, !traced.signature.outputs.empty())) {
       throw Abort(AbortId::group_, {}, options_.line, options_.file);
     }
-    std::unique_ptr<runtime::Kernel> kernel = compile_for(backend, graph, options_, log.wants(stage_asm));
+    std::unique_ptr<runtime::Kernel> kernel =
+        compile_for(backend, graph, traced.signature, options_, log.wants(stage_asm));
     log.listing(*kernel);
 
     report.compiled = true;

@@ -246,8 +246,10 @@ class DeviceKernel final : public runtime::Kernel {
       if (use.owner == ArrayUse::Owner::thread) count *= threads;
       const ir::Type& type = use.alloc->result()->type;
       const size_t bytes = static_cast<size_t>(count) * static_cast<size_t>(ir::size_of(type.dtype));
-      own.push_back(device_.allocate(bytes, stream));
-      words[first_array + k] = own.back().address();
+      if (!use.alloc->escapes || !options_.makes_on_device) {
+        own.push_back(device_.allocate(bytes, stream));
+        words[first_array + k] = own.back().address();
+      }
       if (!use.alloc->escapes) continue;
       std::vector<Word> extents;
       for (int word : size.extents) extents.push_back(static_cast<Word>(std::max<int64_t>(sizes.at(word, 0), 0)));
@@ -255,6 +257,10 @@ class DeviceKernel final : public runtime::Kernel {
       if (!to) {
         call.no_memory = true;
         return runtime::Status::interrupted;
+      }
+      if (options_.makes_on_device) {
+        words[first_array + k] = reinterpret_cast<Word>(to);
+        continue;
       }
       escaping.push_back({to, own.size() - 1,
                           static_cast<size_t>(sizes.elements(size)) * static_cast<size_t>(ir::size_of(type.dtype))});
@@ -273,7 +279,9 @@ class DeviceKernel final : public runtime::Kernel {
     launch.threads[0] = static_cast<unsigned>(shape.block);
     launch.shared_bytes = static_cast<unsigned>(kernel.code.shared_bytes);
     launch.cooperative = kernel.code.meets && blocks > 1;
+    order_before(call.other_streams, stream);
     device_.launch(kernel.function, launch, stream, words.data());
+    order_after(call.other_streams, stream);
     const bool needs_results = std::find(wanted_.begin(), wanted_.end(), true) != wanted_.end();
     if (needs_results || kernel.code.checks || transfer.moves_out() || !escaping.empty()) device_.synchronize(stream);
     if (fault[0] != 0) {
@@ -289,6 +297,20 @@ class DeviceKernel final : public runtime::Kernel {
     for (const Escaping& e : escaping) device_.copy_out(e.to, own[e.memory].address(), e.bytes, stream);
     for (size_t k = 0; k < wanted_.size(); ++k) call.results[k] = wanted_[k] ? device_results[k] : results[k];
     return runtime::Status::done;
+  }
+
+  void order_before(std::span<const uintptr_t> others, Stream stream) const {
+    for (uintptr_t other : others) {
+      Event done = device_.make_event();
+      done.record(other);
+      done.order(stream);
+    }
+  }
+  void order_after(std::span<const uintptr_t> others, Stream stream) const {
+    if (others.empty()) return;
+    Event done = device_.make_event();
+    done.record(stream);
+    for (uintptr_t other : others) done.order(other);
   }
 
   /// Where blocks meet and leave what the others read.

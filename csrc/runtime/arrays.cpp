@@ -3,24 +3,39 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/device_arrays.h"
 #include "runtime/numpy.h"
 
 namespace appy::runtime {
 
-void* NumpyArrays::make(int slot, ir::DType type, int rank, const ir::Word* extents) {
-  std::array<npy_intp, NPY_MAXDIMS> shape;
-  if (rank > NPY_MAXDIMS) return nullptr;
-  std::transform(extents, extents + rank, shape.begin(), [](ir::Word n) { return static_cast<npy_intp>(n); });
+/// A new reference, or null with an exception set.
+PyObject* MadeArrays::fresh(ir::DType type, bool complex, int rank, const ir::Word* extents, void** data) const {
+  if (signature_.library == Library::numpy) {
+    std::array<npy_intp, NPY_MAXDIMS> shape;
+    if (rank > NPY_MAXDIMS) return nullptr;
+    std::transform(extents, extents + rank, shape.begin(), [](ir::Word n) { return static_cast<npy_intp>(n); });
+    PyObject* made = PyArray_SimpleNew(rank, shape.data(), complex ? complex_type_number(type) : type_number(type));
+    if (made) *data = PyArray_DATA(reinterpret_cast<PyArrayObject*>(made));
+    return made;
+  }
+  static_assert(sizeof(ir::Word) == sizeof(int64_t));
+  const auto* shape = reinterpret_cast<const int64_t*>(extents);
+  Ref made = Ref::steal(make_array(signature_.library, signature_.device, type, complex, rank, shape));
+  ForeignArray array;
+  if (!made || read_array(signature_.library, made.get(), &array) || !array.is_contiguous(false)) return nullptr;
+  *data = array.data;
+  return made.release();
+}
+
+void* MadeArrays::make(int slot, ir::DType type, int rank, const ir::Word* extents) {
   const PyGILState_STATE state = PyGILState_Ensure();
   // No array may be left of an earlier execution, and its destruction is no Python code: it has one owner.
   std::erase_if(made_, [slot](const auto& entry) { return entry.first == slot; });
-  const bool complex = std::find(complex_.begin(), complex_.end(), slot) != complex_.end();
-  const int number = complex ? complex_type_number(type) : type_number(type);
-  PyObject* array = PyArray_SimpleNew(rank - complex, shape.data(), number);
+  const std::vector<int>& pairs = signature_.complex_arrays;
+  const bool complex = std::find(pairs.begin(), pairs.end(), slot) != pairs.end();
   void* data = nullptr;
-  if (array) {
+  if (PyObject* array = fresh(type, complex, rank - complex, extents, &data)) {
     made_.emplace_back(slot, Ref::steal(array));
-    data = PyArray_DATA(reinterpret_cast<PyArrayObject*>(array));
   } else {
     PyErr_Clear();
   }
@@ -28,7 +43,7 @@ void* NumpyArrays::make(int slot, ir::DType type, int rank, const ir::Word* exte
   return data;
 }
 
-PyObject* NumpyArrays::at(int slot) const {
+PyObject* MadeArrays::at(int slot) const {
   for (const auto& [known, array] : made_) {
     if (known == slot) return array.get();
   }

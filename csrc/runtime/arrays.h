@@ -1,4 +1,4 @@
-// The NumPy arrays that one run of a region makes, by slot.
+// The arrays that one run of a region makes, by slot: NumPy's, or those of the library that its arrays are of.
 #pragma once
 
 #include <Python.h>
@@ -8,22 +8,25 @@
 
 #include "ir/ir.h"
 #include "runtime/kernel.h"
+#include "runtime/signature.h"
 #include "support/ref.h"
 
 namespace appy::runtime {
 
-class NumpyArrays final : public Arrays {
+class MadeArrays final : public Arrays {
  public:
-  /// The slots of arrays of pairs that are to be complex arrays.
-  explicit NumpyArrays(std::vector<int> complex) : complex_(std::move(complex)) {}
-  NumpyArrays() = default;
+  /// What the region's signature says of them: their library, where they lie, and which slots of arrays of pairs are to
+  /// be complex arrays.
+  explicit MadeArrays(const Signature& signature) : signature_(signature) {}
   void* make(int slot, ir::DType, int rank, const ir::Word* extents) override;
 
   /// The array of the slot (borrowed), or null where none was made.
   PyObject* at(int slot) const;
 
  private:
-  std::vector<int> complex_;
+  PyObject* fresh(ir::DType, bool complex, int rank, const ir::Word* extents, void** data) const;
+
+  const Signature& signature_;
   std::vector<std::pair<int, Ref>> made_;
 };
 

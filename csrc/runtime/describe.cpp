@@ -1,5 +1,6 @@
 #include "runtime/describe.h"
 
+#include "runtime/device_arrays.h"
 #include "runtime/numpy.h"
 #include "runtime/scalar.h"
 
@@ -28,6 +29,11 @@ const char* name_of(ir::Layout layout) {
   return "strided";
 }
 
+std::string place_of(Library library, int device) {
+  if (library == Library::numpy) return {};
+  return std::string(" of ") + name_of(library) + " " + place_name(device);
+}
+
 void append(std::string& text, const std::string& name, const std::string& type) {
   if (!text.empty()) text += ", ";
   text += name + ": " + type;
@@ -42,7 +48,8 @@ std::string describe(const Signature& signature) {
       append(text, in.name, in.complex ? complex_class_of(in.type)->tp_name : name_of(in.type));
     } else if (in.guard == Input::Guard::array) {
       append(text, in.name,
-             array_type(in.complex ? complex_name(in.dtype) : numpy_name(in.dtype), in.rank, name_of(in.layout)));
+             array_type(in.complex ? complex_name(in.dtype) : numpy_name(in.dtype), in.rank, name_of(in.layout)) +
+                 place_of(in.library, in.device));
     } else if (in.guard == Input::Guard::constant) {
       Ref repr = Ref::steal(PyObject_Repr(in.object.get()));
       const char* value = repr ? PyUnicode_AsUTF8(repr.get()) : nullptr;
@@ -56,6 +63,13 @@ std::string describe(const Signature& signature) {
 
 std::string describe_type(PyObject* object) {
   if (auto scalar = scalar_type_of(object)) return name_of(*scalar);
+  if (const std::optional<Library> library = library_of(object); library && *library != Library::numpy) {
+    ForeignArray a;
+    if (const char* why = read_array(*library, object, &a)) return std::string("an array that ") + why;
+    const char* layout = a.is_contiguous(false) ? "c" : a.is_contiguous(true) ? "f" : "strided";
+    return array_type(a.complex ? complex_name(a.dtype) : numpy_name(a.dtype), a.rank, layout) +
+           place_of(*library, a.device) + (a.writeable ? "" : " read-only");
+  }
   if (!PyArray_CheckExact(object)) return Py_TYPE(object)->tp_name;
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   auto dtype = dtype_of(PyArray_TYPE(array));

@@ -38,16 +38,14 @@ bool is_records(PyObject* object) {
   return PyArray_CheckExact(object) && PyDataType_HASFIELDS(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(object)));
 }
 
-Extent extent_of(PyObject* object) {
+Extent numpy_extent(PyObject* object) {
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   static_assert(sizeof(npy_intp) == sizeof(int64_t));
   return {PyArray_BYTES(array), PyArray_NDIM(array), PyArray_SHAPE(array), PyArray_STRIDES(array),
           PyArray_ITEMSIZE(array)};
 }
 
-bool same_view(PyObject* x, PyObject* y) {
-  if (x == y) return true;
-  Extent a = extent_of(x), b = extent_of(y);
+bool same_view(const Extent& a, const Extent& b) {
   if (a.data != b.data || a.rank != b.rank) return false;
   for (int d = 0; d < a.rank; d++)
     if (a.shape[d] != b.shape[d] || (a.strides[d] != b.strides[d] && a.shape[d] > 1)) return false;
@@ -66,6 +64,7 @@ void Entry::release() {
   held_ = 0;
   for (PyObject* object : fresh_) Py_DECREF(object);
   fresh_.clear();
+  streams.clear();
 }
 
 /// What a function was when it was traced; its attributes can be assigned to later.
@@ -105,6 +104,14 @@ Guards::Guards(const Signature& signature, const ir::Graph& graph, const Scope& 
     step.complex = in.complex;
     if (in.guard == Guard::scalar) step.cls = in.complex ? complex_class_of(in.type) : class_of(in.type);
     if (in.guard == Guard::array) {
+      step.library = in.library;
+      step.device = in.device;
+      step.dtype = in.dtype;
+      step.item_size = ir::size_of(in.dtype) * (in.complex ? 2 : 1);
+      if (in.library != Library::numpy) {
+        step.cls = reinterpret_cast<PyTypeObject*>(in.object.get());
+        foreign_ = true;
+      }
       step.number = in.complex ? complex_type_number(in.dtype) : type_number(in.dtype);
       step.rank = in.rank;
       step.flags = in.aligned ? NPY_ARRAY_ALIGNED : 0;
@@ -245,6 +252,7 @@ bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges)
     case Guard::array:
       break;
   }
+  if (step.library != Library::numpy) return pass_foreign(step, object, entry);
   if (!PyArray_CheckExact(object)) return false;
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   PyArray_Descr* descr = PyArray_DESCR(array);
@@ -256,7 +264,10 @@ bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges)
     return false;
   for (size_t d = 0; step.asked >> d; d++)
     if ((step.asked >> d & 1) && (shape[d] == 1) != (step.single >> d & 1)) return false;
-  if (step.same_view_as >= 0) return same_view(object, entry.objects[static_cast<size_t>(step.same_view_as)]);
+  if (step.same_view_as >= 0) {
+    return object == entry.objects[static_cast<size_t>(step.same_view_as)] ||
+           same_view(numpy_extent(object), extent_of(entry, step.same_view_as));
+  }
   if (step.word < 0) return true;
   ir::Word* word = &entry.args[static_cast<size_t>(step.word)];
   *word++ = reinterpret_cast<ir::Word>(PyArray_BYTES(array));
@@ -267,13 +278,50 @@ bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges)
   return true;
 }
 
+bool Guards::pass_foreign(const Step& step, PyObject* object, Entry& entry) const {
+  if (Py_TYPE(object) != step.cls) return false;
+  ForeignArray a;
+  if (read_array(step.library, object, &a)) return false;
+  if (a.dtype != step.dtype || a.complex != step.complex || a.rank != step.rank || a.device != step.device)
+    return false;
+  if ((step.flags & NPY_ARRAY_WRITEABLE) && !a.writeable) return false;
+  if ((step.flags & NPY_ARRAY_ALIGNED) && !a.is_aligned()) return false;
+  if ((step.flags & NPY_ARRAY_C_CONTIGUOUS) && !a.is_contiguous(false)) return false;
+  if ((step.flags & NPY_ARRAY_F_CONTIGUOUS) && !a.is_contiguous(true)) return false;
+  if (step.inner && !a.is_inner()) return false;
+  const auto rank = static_cast<size_t>(step.rank);
+  for (size_t d = 0; step.asked >> d; d++)
+    if ((step.asked >> d & 1) && (a.shape[d] == 1) != (step.single >> d & 1)) return false;
+  if (a.owner) entry.keep(a.owner.release());
+  if (a.stream) entry.streams.push_back(a.stream);
+  if (step.same_view_as >= 0) {
+    const Extent own{a.data, a.rank, a.shape.data(), a.strides.data(), a.item_size()};
+    return same_view(own, extent_of(entry, step.same_view_as));
+  }
+  if (step.word < 0) return true;
+  ir::Word* word = &entry.args[static_cast<size_t>(step.word)];
+  *word++ = reinterpret_cast<ir::Word>(a.data);
+  for (size_t d = 0; d < rank; d++) *word++ = static_cast<ir::Word>(a.shape[d]);
+  if (step.complex) *word++ = 2;
+  for (size_t d = 0; d < rank; d++) *word++ = static_cast<ir::Word>(a.strides[d]);
+  if (step.complex) *word++ = static_cast<ir::Word>(ir::size_of(step.dtype));
+  return true;
+}
+
+/// Of an array with argument words.
+Extent Guards::extent_of(const Entry& entry, int input) const {
+  const Step& step = steps_[static_cast<size_t>(input)];
+  const auto* words = reinterpret_cast<const int64_t*>(&entry.args[static_cast<size_t>(step.word)]);
+  // A complex array's words have a dimension more, of the parts.
+  return {reinterpret_cast<const char*>(words[0]), step.rank, words + 1, words + 1 + step.rank + step.complex,
+          step.item_size};
+}
+
 bool Guards::overlapping(const Entry& entry) const {
   for (int i : solo_)
-    if (overlaps_itself(extent_of(entry.objects[static_cast<size_t>(i)]))) return true;
-  for (auto [a, b] : pairs_) {
-    if (overlap(extent_of(entry.objects[static_cast<size_t>(a)]), extent_of(entry.objects[static_cast<size_t>(b)])))
-      return true;
-  }
+    if (overlaps_itself(extent_of(entry, i))) return true;
+  for (auto [a, b] : pairs_)
+    if (overlap(extent_of(entry, a), extent_of(entry, b))) return true;
   return false;
 }
 
@@ -283,7 +331,10 @@ int Guards::first_mismatch(const Scope& scope, Entry& entry, bool ranges) const 
   PyObject** objects = entry.objects.reserve(steps_.size());
   for (size_t i = 0; i < steps_.size(); i++) {
     objects[i] = nullptr;
-    const bool passes = read(steps_[i], scope, entry, &objects[i]) && pass(steps_[i], objects[i], entry, ranges);
+    bool passes = read(steps_[i], scope, entry, &objects[i]);
+    // Reading an array of another library may run code, which may drop what the frame has.
+    if (foreign_ && objects[i]) entry.keep(Py_NewRef(objects[i]));
+    passes = passes && pass(steps_[i], objects[i], entry, ranges);
     if (!passes) return static_cast<int>(i);
   }
   return -1;

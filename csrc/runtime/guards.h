@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "ir/ir.h"
+#include "runtime/alias.h"
+#include "runtime/device_arrays.h"
 #include "runtime/signature.h"
 
 namespace appy::runtime {
@@ -40,6 +42,7 @@ class Entry {
 
   Scratch<ir::Word, 80> args;      // as in runtime/kernel.h
   Scratch<PyObject*, 32> objects;  // one an input; null where it is absent. Borrowed, unless held
+  std::vector<uintptr_t> streams;  // that arrays name as their own
 
   /// Owns references to the first `count` objects, for as long as this lives or until release().
   void hold(size_t count);
@@ -59,7 +62,8 @@ class Guards {
   ~Guards();
 
   /// True if every input passes, and arrays overlap exactly where the specialization is the one for overlapping arrays.
-  /// Fills entry.args and entry.objects. Runs no Python code and sets no exception.
+  /// Fills entry.args, entry.objects and entry.streams. Runs no Python code, unless arrays of other libraries do when
+  /// they are read, and sets no exception.
   bool match(const Scope&, Entry& entry) const;
 
   /// True if every input passes, were it not for the ranges of Python ints.
@@ -88,11 +92,15 @@ class Guards {
     int flags = 0;   // array: NPY_ARRAY_* that must be set
     int number = 0;  // array: type number
     int rank = 0;
-    uint64_t asked = 0, single = 0;  // dimensions that must, or where not in `single` must not, have extent 1
+    int64_t item_size = 0;  // array
+    Library library = Library::numpy;
+    int device = host_memory;
+    ir::DType dtype = ir::DType::f64_;  // array of another library
+    uint64_t asked = 0, single = 0;     // dimensions that must, or where not in `single` must not, have extent 1
     int same_view_as = -1;
     int word = -1;  // where its argument words begin, or -1
     PyScalarType scalar;
-    PyTypeObject* cls = nullptr;  // scalar: its exact class
+    PyTypeObject* cls = nullptr;  // scalar, array of another library: its exact class
     ir::Range range;
     Ref key, object;
     const Function* function = nullptr;
@@ -104,6 +112,8 @@ class Guards {
   int first_mismatch(const Scope&, Entry&, bool ranges = true) const;
   bool read(const Step&, const Scope&, Entry&, PyObject**) const;
   bool pass(const Step&, PyObject*, Entry&, bool ranges) const;
+  bool pass_foreign(const Step&, PyObject*, Entry&) const;
+  Extent extent_of(const Entry&, int input) const;
   bool overlapping(const Entry&) const;
 
   std::vector<Step> steps_;
@@ -113,6 +123,7 @@ class Guards {
   std::vector<std::string> names_;
   size_t words_ = 0;
   bool may_alias_ = false;
+  bool foreign_ = false;  // there are arrays of other libraries
 };
 
 /// The attribute as `getattr` would find it, where that needs no Python code: module attributes, instance dictionaries

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "runtime/device_arrays.h"
 #include "runtime/guards.h"
 #include "runtime/numpy.h"
 #include "runtime/scalar.h"
@@ -37,6 +38,63 @@ PyObject* make_view(const Output& out, const ir::Word* words, PyObject* base) {
   return Py_NewRef(view.get());
 }
 
+/// The same of an array of another library, by the subscripts and the order of dimensions that give it.
+PyObject* make_foreign_view(const Output& out, const ir::Word* words, Library library, PyObject* base) {
+  const size_t axes = out.axes.size();
+  const auto number = [](int64_t n) { return Ref::steal(PyLong_FromLongLong(n)); };
+  const Ref subscripts = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(axes)));
+  std::vector<int> dims;  // of the view, in the order in which the array has them
+  for (size_t k = 0; subscripts && k < axes; k++) {
+    const auto start = static_cast<int64_t>(words[k]);
+    const auto [dim, step] = out.axes[k];
+    Ref item = number(start);
+    if (dim >= 0) {
+      dims.push_back(dim);
+      const auto extent = static_cast<int64_t>(words[axes + static_cast<size_t>(dim)]);
+      const int64_t stop = extent > 0 ? start + step * extent : 0;
+      const Ref first = extent > 0 ? item : number(0), by = number(extent > 0 ? step : 1);
+      const Ref end = stop < 0 ? Ref::borrow(Py_None) : number(stop);
+      item = Ref::steal(first && by && end ? PySlice_New(first.get(), end.get(), by.get()) : nullptr);
+    }
+    if (!item) return nullptr;
+    PyTuple_SET_ITEM(subscripts.get(), static_cast<Py_ssize_t>(k), item.release());
+  }
+  Ref view = Ref::steal(subscripts ? PyObject_GetItem(base, subscripts.get()) : nullptr);
+  if (!view) return nullptr;
+  if (!std::is_sorted(dims.begin(), dims.end())) {
+    std::vector<int> order(dims.size());
+    for (size_t k = 0; k < dims.size(); k++) {
+      const auto before = std::count_if(dims.begin(), dims.end(), [&](int d) { return d < dims[k]; });
+      order[static_cast<size_t>(before)] = static_cast<int>(k);
+    }
+    const Ref items = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(order.size())));
+    for (size_t k = 0; items && k < order.size(); k++) {
+      PyTuple_SET_ITEM(items.get(), static_cast<Py_ssize_t>(k), number(order[k]).release());
+    }
+    const char* method = library == Library::torch ? "permute" : "transpose";
+    view = Ref::steal(items ? PyObject_CallMethod(view.get(), method, "(O)", items.get()) : nullptr);
+    if (!view) return nullptr;
+  }
+  if (dims.size() == static_cast<size_t>(out.rank)) return view.release();
+  // The others are new ones, of extent 1.
+  const Ref items = Ref::steal(PyTuple_New(out.rank));
+  const Ref whole = Ref::steal(PySlice_New(nullptr, nullptr, nullptr));
+  for (int d = 0; items && whole && d < out.rank; d++) {
+    const bool own = std::find(dims.begin(), dims.end(), d) != dims.end();
+    PyTuple_SET_ITEM(items.get(), d, Py_NewRef(own ? whole.get() : Py_None));
+  }
+  return items ? PyObject_GetItem(view.get(), items.get()) : nullptr;
+}
+
+/// What is left of a NumPy scalar where the arrays are another library's, which has 0-d arrays in its place. Takes the
+/// reference.
+PyObject* as_element(const Signature& signature, const PyScalarType& type, bool complex, PyObject* number) {
+  const bool element = type.kind == ScalarKind::np_scalar && signature.library != Library::numpy;
+  if (!number || !element || !makes_arrays(signature.library)) return number;
+  const Ref held = Ref::steal(number);
+  return make_zero_d(signature.library, signature.device, type.dtype, complex, number);
+}
+
 /// The word of one of an output's types. What no one type holds comes as bits in a np.uint64.
 ir::Word number_word(const PyScalarType& held, const PyScalarType& type, ir::Word word) {
   const ir::DType from = graph_type(held), to = graph_type(type);
@@ -45,8 +103,8 @@ ir::Word number_word(const PyScalarType& held, const PyScalarType& type, ir::Wor
 }
 
 /// What happens to the output's variable; on `set`, *value is a new reference.
-Change change_of(const Output& out, const ir::Word* results, PyObject* const* objects, const NumpyArrays& arrays,
-                 PyObject** value) {
+Change change_of(const Signature& signature, const Output& out, const ir::Word* results, PyObject* const* objects,
+                 const MadeArrays& arrays, PyObject** value) {
   if (out.bound >= 0 && !results[out.bound]) return out.unset ? Change::unset : Change::none;
   if (out.which >= 0) {
     const auto which = static_cast<int64_t>(results[out.which]);
@@ -55,7 +113,9 @@ Change change_of(const Output& out, const ir::Word* results, PyObject* const* ob
     if (out.view) {
       PyObject* base = out.alloc >= 0 ? arrays.at(out.alloc) : objects[out.input];
       if (!base) return Change::none;  // left before it was made
-      *value = make_view(out, results + out.which + 1, base);
+      const ir::Word* words = results + out.which + 1;
+      const bool foreign = signature.library != Library::numpy;
+      *value = foreign ? make_foreign_view(out, words, signature.library, base) : make_view(out, words, base);
       return *value ? Change::set : Change::error;
     }
     const bool made = which >= Output::first_slot;
@@ -75,14 +135,12 @@ Change change_of(const Output& out, const ir::Word* results, PyObject* const* ob
   if (out.imaginary >= 0) {
     const PyScalarType& type = out.tag < 0 ? out.type : out.types[results[out.tag]];
     *value = make_complex(type, number_word(out.type, type, word), number_word(out.type, type, results[out.imaginary]));
+    *value = as_element(signature, type, true, *value);
     return *value ? Change::set : Change::error;
   }
-  if (out.tag < 0) {
-    *value = make_scalar(out.type, word);
-  } else {
-    const PyScalarType& type = out.types[results[out.tag]];
-    *value = make_scalar(type, number_word(out.type, type, word));
-  }
+  const PyScalarType& type = out.tag < 0 ? out.type : out.types[results[out.tag]];
+  *value = make_scalar(type, out.tag < 0 ? word : number_word(out.type, type, word));
+  *value = as_element(signature, type, false, *value);
   return *value ? Change::set : Change::error;
 }
 
@@ -103,7 +161,7 @@ bool assign(const Output& out, const Scope& scope, PyObject* value) {
 }  // namespace
 
 bool write_outputs(const Signature& signature, const Scope& scope, const ir::Word* results, PyObject* const* objects,
-                   const NumpyArrays& arrays, int64_t exit, PyObject** returned) {
+                   const MadeArrays& arrays, int64_t exit, PyObject** returned) {
   const std::vector<Output>& outputs = signature.outputs;
   Scratch<PyObject*, 32> values;
   Scratch<Change, 32> changes;
@@ -114,7 +172,7 @@ bool write_outputs(const Signature& signature, const Scope& scope, const ir::Wor
     values[i] = nullptr;
     changes[i] = Change::none;
     if (out.to == Output::To::ret && (exit == 0 || out.index != exit)) continue;
-    changes[i] = change_of(out, results, objects, arrays, &values[i]);
+    changes[i] = change_of(signature, out, results, objects, arrays, &values[i]);
     if (changes[i] == Change::error) {
       for (size_t k = 0; k < i; k++) Py_XDECREF(values[k]);
       return false;

@@ -13,6 +13,6 @@ namespace appy::runtime {
 /// the statement was left: the return value of that exit, where it has one, goes to `*returned` as a new reference.
 /// False with a Python exception set.
 bool write_outputs(const Signature&, const Scope&, const ir::Word* results, PyObject* const* objects,
-                   const NumpyArrays& arrays, int64_t exit, PyObject** returned);
+                   const MadeArrays& arrays, int64_t exit, PyObject** returned);
 
 }  // namespace appy::runtime

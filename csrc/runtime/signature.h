@@ -26,6 +26,18 @@ struct Scope {
   PyObject* names = nullptr;
 };
 
+/// Whose an array is. It says what operations on the array mean, and who makes new arrays beside it.
+enum class Library : uint8_t {
+  numpy,
+  cupy,
+  torch,
+  interface,  // something else with __cuda_array_interface__
+  dlpack,     // something else with __dlpack__
+};
+
+/// Where arrays lie: on the device of this number, or in the host's memory.
+constexpr int host_memory = -1;
+
 /// The Python type of a scalar: int, float, bool or the NumPy scalar type of `dtype`.
 enum class ScalarKind : uint8_t { py_int, py_float, py_bool, np_scalar };
 struct PyScalarType {
@@ -56,8 +68,8 @@ struct Input {
     scalar,    // exact type `type`; a py_int lies in `range`; the value goes to parameter `param`
     constant,  // a scalar equal in type and value to `object` (the trace used the value)
     records,   // exact numpy.ndarray of records; guarded are the fields that are read
-    array,     // exact numpy.ndarray, native byte order, aligned where `aligned`, dtype, rank and at least `layout`;
-               // writeable if `written`
+    array,     // exact numpy.ndarray, or where `library` is another one exact type `object` on `device`; native byte
+               // order, aligned where `aligned`, dtype, rank and at least `layout`; writeable if `written`
   };
   From from = From::fast;
   int index = 0;
@@ -76,6 +88,8 @@ struct Input {
   ir::Layout layout = ir::Layout::strided;
   bool written = false;
   bool aligned = true;  // array: every element lies at a multiple of its alignment
+  Library library = Library::numpy;
+  int device = host_memory;
   /// array: of which dimensions the trace has asked whether they have extent 1, which is then guarded.
   enum class Single : uint8_t { unasked, yes, no };
   std::vector<Single> single;
@@ -136,6 +150,18 @@ struct Signature {
   std::vector<Output> outputs;
   std::vector<int> complex_arrays;  // slots of arrays that are made as complex ones, of one dimension less
   int exit = -1;
+  /// All arrays of a region are of one library and in one memory, those among its outputs too.
+  Library library = Library::numpy;
+  int device = host_memory;
+
+  /// By parameter of the graph: is it an array whose pointer is one of the device?
+  std::vector<bool> device_parameters(size_t count) const {
+    std::vector<bool> out(count, false);
+    for (const Input& in : inputs) {
+      if (in.guard == Input::Guard::array && in.param >= 0) out[static_cast<size_t>(in.param)] = in.device >= 0;
+    }
+    return out;
+  }
 };
 
 }  // namespace appy::runtime

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/device_arrays.h"
 #include "runtime/outputs.h"
 #include "runtime/raise.h"
 
@@ -91,7 +92,7 @@ bool Specialization::is_long(const Entry& entry) const {
 
 Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyObject** returned) const {
   Scratch<ir::Word, 32> results;
-  NumpyArrays arrays(signature_.complex_arrays);
+  MadeArrays arrays(signature_);
   Invocation call;
   call.args = entry.args.data();
   call.results = results.reserve(results_);
@@ -99,6 +100,13 @@ Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyO
   call.arrays = &arrays;
   Status status;
   entry.hold(guards_.input_count());  // signal handlers and other threads may drop the frame's own references
+  if (signature_.device >= 0) {
+    const std::optional<uintptr_t> stream = current_stream(signature_.library, signature_.device);
+    if (!stream) return Launch::declined;
+    call.stream = *stream;
+    std::erase(entry.streams, *stream);
+    call.other_streams = entry.streams;
+  }
   if (is_long(entry)) {
     PyThreadState* state = PyEval_SaveThread();
     status = kernel_->run(call);
@@ -128,7 +136,7 @@ Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyO
   return exit ? Launch::exited : Launch::done;
 }
 
-Launch Specialization::fail(Invocation& call, const NumpyArrays& arrays, const Scope& scope, Entry& entry) const {
+Launch Specialization::fail(Invocation& call, const MadeArrays& arrays, const Scope& scope, Entry& entry) const {
   const ir::Op& check = *checks_[static_cast<size_t>(call.failure.check)];
   if (can_run_again(check) && !reads_what_it_writes_) return Launch::declined;
   if (call.failure.has_state) {

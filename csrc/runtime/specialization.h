@@ -38,7 +38,7 @@ class Specialization {
 
  private:
   bool is_long(const Entry&) const;
-  Launch fail(Invocation&, const NumpyArrays&, const Scope&, Entry&) const;
+  Launch fail(Invocation&, const MadeArrays&, const Scope&, Entry&) const;
 
   std::unique_ptr<ir::Graph> graph_;
   Signature signature_;

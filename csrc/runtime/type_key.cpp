@@ -1,5 +1,6 @@
 #include "runtime/type_key.h"
 
+#include "runtime/device_arrays.h"
 #include "runtime/numpy.h"
 
 namespace appy::runtime {
@@ -26,6 +27,16 @@ void add(TypeKey& key, PyObject* object, int depth) {
     int overflow = 0;
     PyLong_AsLongLongAndOverflow(object, &overflow);
     key.push_back(static_cast<uintptr_t>(overflow));
+  } else if (const std::optional<Library> library = library_of(object)) {
+    ForeignArray a;
+    const char* why = read_array(*library, object, &a);
+    key.push_back(reinterpret_cast<uintptr_t>(why));
+    if (why) return;
+    key.push_back(static_cast<uintptr_t>(a.device));
+    key.push_back(static_cast<uintptr_t>(a.dtype) * 2 + a.complex);
+    key.push_back(static_cast<uintptr_t>(a.rank));
+    key.push_back(static_cast<uintptr_t>(a.is_contiguous(false)) | static_cast<uintptr_t>(a.is_contiguous(true)) << 1 |
+                  static_cast<uintptr_t>(a.is_aligned()) << 2 | static_cast<uintptr_t>(a.writeable) << 3);
   } else if (PyModule_CheckExact(object) || PyFunction_Check(object) || PyCFunction_CheckExact(object) ||
              PyType_Check(object)) {
     key.push_back(reinterpret_cast<uintptr_t>(object));

@@ -27,6 +27,7 @@ constexpr Function rows[] = {
 struct Registry {
   std::unordered_map<PyObject*, const Function*> rows;
   std::unordered_map<const Function*, Ref> callables;
+  std::vector<Ref> kept;
   std::vector<std::string> loaded;
 };
 
@@ -54,6 +55,26 @@ void load(Registry& r, const char* module) {
     }
     r.rows.emplace(callable.get(), &row);
     r.callables.emplace(&row, std::move(callable));
+  }
+}
+
+/// CuPy has NumPy's functions under NumPy's names.
+void load_cupy(Registry& r) {
+  constexpr const char* module = "cupy";
+  for (const std::string& name : r.loaded) {
+    if (name == module) return;
+  }
+  PyObject* found = PyDict_GetItemString(PyImport_GetModuleDict(), module);
+  if (!found) return;
+  r.loaded.emplace_back(module);
+  for (const Function& row : rows) {
+    if (std::strcmp(row.module, "numpy") != 0) continue;
+    const Ref callable = Ref::steal(PyObject_GetAttrString(found, row.name));
+    PyErr_Clear();
+    const char* home = callable ? home_of(callable.get()) : nullptr;
+    if (!home || std::strcmp(home, module) != 0) continue;
+    r.rows.emplace(callable.get(), &row);
+    r.kept.push_back(callable);
   }
 }
 
@@ -149,6 +170,22 @@ const Function* find_function(PyObject* callable) {
     const auto found = r.rows.find(callable);
     if (found != r.rows.end()) return found->second;
   }
+  load_cupy(r);
+  const auto found = r.rows.find(callable);
+  return found == r.rows.end() ? nullptr : found->second;
+}
+
+const char* home_of(PyObject* callable) {
+  // A ufunc has the module of its class.
+  for (PyObject* of : {callable, reinterpret_cast<PyObject*>(Py_TYPE(callable))}) {
+    const Ref module = Ref::steal(PyObject_GetAttrString(of, "__module__"));
+    const char* name = module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
+    PyErr_Clear();
+    for (const char* home : {"numpy", "appy", "cupy", "torch"}) {
+      const size_t size = std::strlen(home);
+      if (name && std::strncmp(name, home, size) == 0 && (!name[size] || name[size] == '.')) return home;
+    }
+  }
   return nullptr;
 }
 
@@ -201,6 +238,21 @@ ir::Value* as_index(Context& c, const Traced& t) {
   return e.cast(t.value, DType::i64_);
 }
 
+namespace {
+
+/// A function of CuPy's or torch's speaks of arrays of its own; torch's tensors know none of NumPy's.
+void review_library(Context& c, PyObject* callable) {
+  const char* home = home_of(callable);
+  const bool is_torch = c.library() == runtime::Library::torch;
+  if (!home || std::strcmp(home, "appy") == 0) return;
+  const bool fits = std::strcmp(home, "numpy") == 0   ? !is_torch
+                    : std::strcmp(home, "torch") == 0 ? is_torch
+                                                      : c.library() == runtime::Library::cupy;
+  if (!fits) refuse(c, AbortId::call_, std::string("a function of ") + home + " without such arrays");
+}
+
+}  // namespace
+
 std::optional<Traced> call(Context& c, const Traced& callable, Args args,
                            std::span<const std::pair<std::string, Traced>> kwargs) {
   if (std::optional<Traced> result = call_complex(c, callable, args, kwargs)) return result;
@@ -219,9 +271,12 @@ std::optional<Traced> call(Context& c, const Traced& callable, Args args,
     return np_scalar(args.empty() ? Emit(c).integer(*t, 0) : constructed(c, args[0], *t));
   }
   const Function* row = find_function(object);
+  if (row || !makes_arrays_of_numbers(object)) review_library(c, object);
   if (!row) {
     if (std::optional<Traced> result = call_tensor_function(c, object, args, kwargs)) return result;
-    if (PyFunction_Check(object)) return {};
+    const char* home = home_of(object);
+    const bool library = home && (std::strcmp(home, "cupy") == 0 || std::strcmp(home, "torch") == 0);
+    if (PyFunction_Check(object) && !library) return {};
     if (kwargs.empty() && is_numpy_info(object)) {
       if (std::optional<Traced> folded = fold_call(c, object, args)) return folded;
     }

@@ -22,6 +22,9 @@ PyObject* callable_of(const Function&);
 const Function* find_function(PyObject* callable);
 std::span<const Function> all_functions();
 
+/// Of which of the libraries "numpy", "cupy", "torch" and "appy" the callable is, by its module; null for others.
+const char* home_of(PyObject* callable);
+
 /// Refuses what is computed approximately where the region must be exact.
 void require_inexact(const Context&, const Function&);
 

@@ -107,6 +107,11 @@ Traced builtin_isinstance(Context& c, const Function& f, Args args) {
   const bool classes = args[1].object && (PyType_Check(args[1].object.get()) || args[1].kind == Kind::tuple);
   if (!classes) refuse_call(c, f, args);
   Ref sample = args[0].kind == Kind::object ? args[0].object : Ref();
+  // What is read from arrays of other libraries is theirs, and so are the arrays.
+  const bool foreign = c.library() != runtime::Library::numpy;
+  if (foreign && args[0].kind != Kind::object && !args[0].is_py_int() && !args[0].is_py_float()) {
+    refuse_call(c, f, args);
+  }
   if (args[0].kind == Kind::scalar) sample = Ref::steal(runtime::make_scalar(args[0].type, 0));
   if (args[0].kind == Kind::array) sample = Ref::steal(PyArray_SimpleNew(0, nullptr, NPY_DOUBLE));
   const int result = sample ? PyObject_IsInstance(sample.get(), args[1].object.get()) : -1;

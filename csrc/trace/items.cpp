@@ -1,7 +1,7 @@
 // Items of tensor pragmas: the statement that is traced, and what its items are at entry.
 #include <algorithm>
 
-#include "runtime/numpy.h"
+#include "runtime/device_arrays.h"
 #include "trace/recorder.h"
 
 namespace appy::trace {
@@ -48,10 +48,10 @@ std::optional<int64_t> Recorder::entry_number(const std::string& expression, con
   const Ref names = entry_names();
   for (const pragma::ExtentName& e : placed.extents) {
     PyObject* array = names ? PyDict_GetItemString(names.get(), e.array.c_str()) : nullptr;
-    if (!array || !PyArray_Check(array) || PyDict_GetItemString(names.get(), e.name.c_str())) continue;
-    auto* a = reinterpret_cast<PyArrayObject*>(array);
-    if (e.axis >= PyArray_NDIM(a)) continue;
-    const Ref extent = Ref::steal(PyLong_FromSsize_t(PyArray_DIM(a, e.axis)));
+    if (!array || PyDict_GetItemString(names.get(), e.name.c_str())) continue;
+    int64_t extents[runtime::ForeignArray::max_rank];
+    if (e.axis >= runtime::extents_of(array, extents)) continue;
+    const Ref extent = Ref::steal(PyLong_FromLongLong(extents[e.axis]));
     if (extent) PyDict_SetItemString(names.get(), e.name.c_str(), extent.get());
   }
   const Ref value =

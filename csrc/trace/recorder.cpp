@@ -160,6 +160,7 @@ void Recorder::mark_written(const Traced& array) {
     abort(AbortId::read_only_, name);
   }
   materialise_pending();
+  outdate_elements(array);
   for (runtime::Input& in : signature_.inputs) {
     if (in.guard == runtime::Input::Guard::array && array.value == graph_->body->args[static_cast<size_t>(in.param)]) {
       in.written = true;
@@ -173,9 +174,9 @@ ir::Value* Recorder::extent(const Traced& array, int dim) {
   for (runtime::Input& in : signature_.inputs) {
     const bool own = in.guard == runtime::Input::Guard::array && in.same_view_as < 0;
     if (!own || array.value != graph_->body->args[static_cast<size_t>(in.param)]) continue;
-    auto* a = reinterpret_cast<PyArrayObject*>(arrays_[static_cast<size_t>(&in - signature_.inputs.data())]);
+    const runtime::ForeignArray& a = arrays_[static_cast<size_t>(&in - signature_.inputs.data())];
     in.single.resize(static_cast<size_t>(in.rank));
-    const bool one = PyArray_DIM(a, dim) == 1;
+    const bool one = a.shape[static_cast<size_t>(dim)] == 1;
     in.single[static_cast<size_t>(dim)] = one ? runtime::Input::Single::yes : runtime::Input::Single::no;
     if (one) return builder_.i64(1);
   }

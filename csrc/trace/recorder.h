@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bytecode/cfg.h"
+#include "runtime/device_arrays.h"
 #include "support/abort.h"
 #include "trace/state.h"
 #include "trace/tensor_mapping.h"
@@ -71,6 +72,8 @@ class Recorder : public Context {
   Statement* statement() override;
   bool auto_simd() const override { return region_.auto_simd; }
   std::string variable_of(const Traced& array) const override;
+  runtime::Library library() const override { return signature_.library; }
+  void make_arrays_of(const char* module, const char* function) override;
 
  private:
   using Stops = std::vector<bool>;
@@ -184,9 +187,20 @@ class Recorder : public Context {
   int stored_global(PyObject* name) const;
   Traced closure_value(int index);
   Traced read(PyObject* value, runtime::Input, bool constant);
-  Traced read_array(PyObject* value, runtime::Input);
   /// The view of a field of an array of records.
   Traced field(const Traced& records, PyObject* name);
+
+  // recorder_arrays.cpp: arrays of the frame, and elements that are 0-d arrays to Python.
+  Traced read_array(runtime::Library, PyObject* value, runtime::Input);
+  void enter_library(runtime::Library, int device, const std::string& name);
+  void require_place() const;
+  bool is_zero_d_array(const Traced&) const;
+  /// The scalar on top of the stack was read from the container.
+  void mark_element(const Traced& container);
+  void outdate_elements(const Traced& array);
+  void review_in_place(const Traced& before, const Traced& after) const;
+  void share(Traced&);
+
   int add_input(runtime::Input);
   int parameter(ir::Type, const std::string& name, ir::Range range = {});
   int function_globals();
@@ -212,7 +226,9 @@ class Recorder : public Context {
   std::vector<Ref> alive_;
   Samples samples_;
   std::map<std::pair<ir::LocId, int>, ArrayCounts> interpreted_;  // arrays of the interpreter, by instruction
-  std::vector<PyObject*> arrays_;                                 // by input, borrowed; null: no array
+  std::vector<runtime::ForeignArray> arrays_;                     // as they are at entry, by input
+  std::string library_name_;                                      // what said which library the arrays are of
+  bool numpy_scalars_ = false;                                    // there are some that no array gave
   std::map<const ir::Op*, std::vector<Slot>> snapshots_;          // values of stored_ at checks and polls
   std::vector<Slot> reordered_state_;  // of stored_ before the outermost parallel or simd loop
   int reordered_ = 0;                  // depth of such loops

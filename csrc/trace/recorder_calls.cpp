@@ -63,6 +63,18 @@ Recorder::Flow Recorder::call(int count, PyObject* names) {
   }
   std::optional<Traced> result = trace::call(*this, callable, args, named);
   if (!result) abort(AbortId::call_, "an object that is no plain Python function");
+  const bool of_arrays = std::any_of(args.begin(), args.end(), [](const Traced& t) {
+    return t.kind == Kind::array || t.kind == Kind::tensor || t.kind == Kind::method || t.is_np();
+  });
+  const bool method = callable.kind == Kind::method;
+  if (result->is_np() && !of_arrays && !method) numpy_scalars_ = true;  // np.float64(1), np.sqrt(2.0)
+  // min() and max() give one of their arguments back.
+  if (result->is_scalar() && callable.kind == Kind::object && PyCFunction_Check(callable.object.get())) {
+    for (const Traced& t : args) {
+      if (t.element_of) result->element_of = &any_array;
+    }
+    if (!is_zero_d_array(*result)) result->element_of = nullptr;
+  }
   push(std::move(*result));
   return Flow::next;
 }

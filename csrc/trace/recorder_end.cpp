@@ -113,6 +113,9 @@ void Recorder::add_output(const Merged& m, runtime::Output out, std::vector<ir::
     return static_cast<int>(types.size()) - 1;
   };
   const Traced& t = m.shape.traced;
+  if (t.outdated) abort(AbortId::element_, "a variable is an element of an array that was stored to since");
+  if (numpy_scalars_ && is_zero_d_array(t))
+    abort(AbortId::live_out_, "a NumPy scalar beside arrays of another library");
   std::vector<ir::Type> own;
   append_types(m, own);
   size_t next = 0;
@@ -151,7 +154,8 @@ void Recorder::add_output(const Merged& m, runtime::Output out, std::vector<ir::
 
 /// Nothing reads the variable any more, and what it holds cannot be left in it, or would cost an array.
 bool Recorder::may_drop(size_t slot, const Slot& last) {
-  if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus) || !is_costly(last)) return false;
+  const bool element = last.kind == Slot::Kind::value && is_zero_d_array(last.traced);
+  if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus) || !(is_costly(last) || element)) return false;
   if (live_after_.empty()) live_after_ = live_variables(region_.code, region_frame_.text->instructions, end_);
   return !live_after_[slot];
 }
@@ -203,6 +207,17 @@ bool Recorder::is_view(const Slot& last, size_t slot, int stored) const {
 
 runtime::Output Recorder::view_output(const Slot& last, runtime::Output out, std::vector<ir::Type>& types) {
   const Tensor& t = *last.traced.tensor;
+  if (signature_.library != runtime::Library::numpy) {
+    std::vector<bool> seen(t.shape.size(), false);
+    bool plain = runtime::makes_arrays(signature_.library);
+    for (const Axis& axis : t.axes) {
+      if (axis.dim < 0) continue;
+      plain &= !seen[static_cast<size_t>(axis.dim)];
+      seen[static_cast<size_t>(axis.dim)] = true;
+    }
+    for (size_t d = 0; d < seen.size(); ++d) plain &= seen[d] || is_one(t.shape[d]);
+    if (!plain) abort(AbortId::live_out_, "such a part of an array");
+  }
   out.view = true;
   if (t.base.value->op) {
     out.alloc = t.base.value->op->slot;
@@ -248,6 +263,9 @@ void Recorder::escape(const Slot& s) {
   ir::Op* made = s.traced.value->op;
   if (!made) return;
   if (made->parent != graph_->body) abort(AbortId::live_out_, "an array made in a loop or a conditional");
+  if (!runtime::makes_arrays(signature_.library)) {
+    abort(AbortId::live_out_, std::string("a new array beside one with ") + runtime::name_of(signature_.library));
+  }
   made->escapes = true;
   std::vector<int>& pairs = signature_.complex_arrays;
   const bool known = std::find(pairs.begin(), pairs.end(), made->slot) != pairs.end();
@@ -267,6 +285,7 @@ void Recorder::refuse_unaligned_atomics() const {
 
 void Recorder::finish(Outcome o) {
   refuse_unaligned_atomics();
+  require_place();
   std::vector<ir::Op*> guards;
   ir::walk(*graph_->body, [&](ir::Op& op) {
     if (snapshots_.count(&op)) guards.push_back(&op);

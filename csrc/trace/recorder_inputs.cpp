@@ -1,6 +1,6 @@
 // Values of the frame: each becomes an input with its guard, scalars and arrays a parameter as well.
 #include "pycompat/locals.h"
-#include "runtime/numpy.h"
+#include "runtime/device_arrays.h"
 #include "runtime/scalar.h"
 #include "support/abort.h"
 #include "trace/complex.h"
@@ -19,28 +19,11 @@ ir::Range class_of(int64_t v) {
   return {v < 0 ? -small : 0, small - 1};
 }
 
-ir::Layout layout_of(PyArrayObject* a) {
-  const int rank = PyArray_NDIM(a);
-  if (PyArray_IS_C_CONTIGUOUS(a)) return ir::Layout::c;
-  if (PyArray_IS_F_CONTIGUOUS(a)) return ir::Layout::f;
-  if (rank > 0 && PyArray_STRIDE(a, rank - 1) == PyArray_ITEMSIZE(a)) return ir::Layout::inner;
-  return ir::Layout::strided;
-}
-
-bool same_view(PyArrayObject* a, PyArrayObject* b) {
-  if (PyArray_DATA(a) != PyArray_DATA(b) || PyArray_NDIM(a) != PyArray_NDIM(b)) return false;
-  if (PyArray_DESCR(a)->type_num != PyArray_DESCR(b)->type_num) return false;
-  for (int d = 0; d < PyArray_NDIM(a); ++d) {
-    if (PyArray_DIM(a, d) != PyArray_DIM(b, d) || PyArray_STRIDE(a, d) != PyArray_STRIDE(b, d)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 int Recorder::add_input(Input in) {
   signature_.inputs.push_back(std::move(in));
-  arrays_.push_back(nullptr);
+  arrays_.emplace_back();
   return static_cast<int>(signature_.inputs.size()) - 1;
 }
 
@@ -64,6 +47,7 @@ Traced Recorder::read(PyObject* value, Input in, bool fixed) {
   }
   const std::string name = in.name;
   if (auto type = runtime::scalar_type_of(value)) {
+    numpy_scalars_ |= type->kind == runtime::ScalarKind::np_scalar;
     if (fixed) {
       in.guard = Input::Guard::constant;
       in.object = Ref::borrow(value);
@@ -106,7 +90,9 @@ Traced Recorder::read(PyObject* value, Input in, bool fixed) {
     add_input(std::move(in));
     return t;
   }
-  if (PyArray_CheckExact(value)) return read_array(value, std::move(in));
+  if (const std::optional<runtime::Library> library = runtime::library_of(value)) {
+    return read_array(*library, value, std::move(in));
+  }
   if (PyTuple_CheckExact(value)) {
     in.guard = Input::Guard::tuple;
     in.size = static_cast<int>(PyTuple_GET_SIZE(value));
@@ -132,47 +118,6 @@ Traced Recorder::read(PyObject* value, Input in, bool fixed) {
   Traced t = object(value);
   t.input = index;
   return t;
-}
-
-Traced Recorder::read_array(PyObject* value, Input in) {
-  auto* a = reinterpret_cast<PyArrayObject*>(value);
-  const auto part = runtime::complex_part_of(PyArray_DESCR(a)->type_num);
-  const auto dtype = part ? part : runtime::dtype_of(PyArray_DESCR(a)->type_num);
-  if (PyDataType_HASFIELDS(PyArray_DESCR(a))) {
-    in.guard = Input::Guard::records;
-    Traced t = object(value);
-    t.input = add_input(std::move(in));
-    return t;
-  }
-  if (dtype && PyArray_ISBYTESWAPPED(a)) abort(AbortId::byte_order_, in.name);
-  if (!dtype) abort(AbortId::array_dtype_, in.name);
-  in.aligned = PyArray_ISALIGNED(a);
-  in.guard = Input::Guard::array;
-  in.dtype = *dtype;
-  in.rank = PyArray_NDIM(a);
-  in.layout = layout_of(a);
-  in.complex = part.has_value();
-  if (part) in.layout = in.layout == ir::Layout::c ? ir::Layout::pairs : ir::Layout::inner;
-  for (size_t i = 0; i < arrays_.size() && in.same_view_as < 0; ++i) {
-    if (arrays_[i] && signature_.inputs[i].same_view_as < 0 &&
-        same_view(a, reinterpret_cast<PyArrayObject*>(arrays_[i]))) {
-      in.same_view_as = static_cast<int>(i);
-      in.param = signature_.inputs[i].param;
-    }
-  }
-  if (in.same_view_as < 0) {
-    ir::Type type{*dtype, static_cast<int8_t>(in.rank + in.complex), in.layout};
-    in.param = parameter(type, in.name);
-    samples_.array(graph_->body->args[static_cast<size_t>(in.param)],
-                   std::vector<int64_t>(PyArray_DIMS(a), PyArray_DIMS(a) + in.rank));
-  }
-  Traced t;
-  t.kind = Kind::array;
-  t.value = graph_->body->args[static_cast<size_t>(in.param)];
-  t.writeable = PyArray_ISWRITEABLE(a);
-  t.input = add_input(std::move(in));
-  arrays_[static_cast<size_t>(t.input)] = value;
-  return part ? complex_array(t) : t;
 }
 
 Traced Recorder::field(const Traced& records, PyObject* name) {

@@ -38,6 +38,7 @@ Traced Recorder::pop() {
   slots_.pop_back();
   if (s.kind == Slot::Kind::conflict) abort(AbortId::path_types_, s.why);
   if (s.kind != Slot::Kind::value) abort(AbortId::path_types_, "a stack entry depends on the path taken");
+  if (s.traced.outdated) abort(AbortId::element_, "an element of an array is read before a store to it and used after");
   return std::move(s.traced);
 }
 
@@ -95,6 +96,8 @@ void Recorder::store_variable(size_t slot, Traced t) {
   if (is_lazy(t) && !t.tensor->ramp) t = materialised(*this, t);
   if (is_complex(t)) t = complex_materialised(*this, t);
   if (t.kind == Kind::method || t.kind == Kind::zero_d) abort(AbortId::live_out_, "a bound method or a 0-d array");
+  slots_[slot] = Slot::of({});
+  share(t);
   slots_[slot] = Slot::of(std::move(t));
 }
 
@@ -199,6 +202,7 @@ void Recorder::load_element(const Instruction& i, bool duplicated, Traced contai
   }
   if (!duplicated || (container.kind != Kind::array && !is_complex(container)) || !in_atomic_statement(i)) {
     push(getitem(*this, container, index));
+    if (!duplicated) mark_element(container);
     return;
   }
   Slot s = Slot::of({});
@@ -282,6 +286,7 @@ Recorder::Flow Recorder::subscript_op(const Instruction& i) {
         return Flow::next;
       }
       push(binary(*this, static_cast<BinaryOp>(i.arg), a, b));
+      if (i.arg2) review_in_place(a, slots_.back().traced);
       return Flow::next;
     }
     default: {  // store_subscr

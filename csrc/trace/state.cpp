@@ -58,6 +58,11 @@ bool same_constants(const Traced& a, const Traced& b) {
                     [](const Ref& x, const Ref& y) { return x.get() == y.get(); });
 }
 
+/// Is it the same that is known of the 0-d array that each would be to Python?
+bool same_memory(const Traced& a, const Traced& b) {
+  return a.element_of == b.element_of && a.outdated == b.outdated && a.shared == b.shared;
+}
+
 // Both are values of one kind; bound flags are the caller's.
 Merged merge_values(const Traced& a, const Traced& b, bool carry) {
   Merged m;
@@ -81,6 +86,11 @@ Merged merge_values(const Traced& a, const Traced& b, bool carry) {
       m.shape.traced.type = m.join.type;
       m.shape.traced.types = m.join.types;
       m.shape.traced.constants = common_constants(a, b, m.join.types);
+      m.shape.traced.element_of = a.element_of == b.element_of || !b.element_of ? a.element_of
+                                  : a.element_of                                ? &any_array
+                                                                                : b.element_of;
+      m.shape.traced.outdated = a.outdated || b.outdated;
+      m.shape.traced.shared = a.shared || b.shared;
       return m;
     case Kind::tuple:
       if (a.items.size() != b.items.size()) return conflict("tuples of different lengths");
@@ -165,7 +175,7 @@ bool same(const Traced& a, const Traced& b) {
   if ((a.kind == Kind::array || a.kind == Kind::complex) && a.input != b.input) return false;
   if (a.tensor != b.tensor) return false;
   if (a.object.get() != b.object.get() || a.name != b.name || a.items.size() != b.items.size()) return false;
-  if (a.kind == Kind::scalar && !(a.type == b.type)) return false;
+  if (a.kind == Kind::scalar && !(a.type == b.type && same_memory(a, b))) return false;
   for (size_t i = 0; i < a.items.size(); ++i) {
     if (!same(a.items[i], b.items[i])) return false;
   }
@@ -228,7 +238,7 @@ bool same_shape(const Merged& a, const Merged& b) {
   if (a.shape.kind != b.shape.kind || a.shape.maybe_entry != b.shape.maybe_entry) return false;
   if (a.value != b.value || a.tag != b.tag || a.bound != b.bound || a.items.size() != b.items.size()) return false;
   if (a.shape.kind != Slot::Kind::value) return true;
-  if (s.kind != t.kind || !same_constants(s, t)) return false;
+  if (s.kind != t.kind || !same_constants(s, t) || !same_memory(s, t)) return false;
   if (s.kind == Kind::tensor && !a.items.empty() && !same_kind_of_view(s, t)) return false;
   if (a.value ? !(a.join.type == b.join.type && a.join.types == b.join.types)
               : (a.items.empty() && !same_constant(s, t) && !same(s, t))) {

@@ -22,6 +22,8 @@ class Guarded : public Context {
   std::optional<int64_t> sample(const ir::Value* v) const override { return base_.sample(v); }
   void poll() override { base_.poll(); }
   bool annotated() const override { return base_.annotated(); }
+  runtime::Library library() const override { return base_.library(); }
+  void make_arrays_of(const char* module, const char* function) override { base_.make_arrays_of(module, function); }
 
  private:
   Context& base_;

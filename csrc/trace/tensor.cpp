@@ -34,6 +34,8 @@ class Probe final : public Context {
   void poll() override {}
   bool annotated() const override { return real_.annotated(); }
   bool auto_simd() const override { return real_.auto_simd(); }
+  runtime::Library library() const override { return real_.library(); }
+  void make_arrays_of(const char*, const char*) override {}
 
   Traced lane(DType t) { return np_scalar(ir::add_arg(*graph_.body, ir::scalar(t))); }
   bool checks() const { return checks_; }

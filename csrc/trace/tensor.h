@@ -220,6 +220,8 @@ bool store_where(Context&, const TensorRef& target, const TensorRef& mask, const
 // tensor_functions.cpp: functions and methods of arrays.
 std::optional<Traced> call_tensor_function(Context&, PyObject* callable, std::span<const Traced> args,
                                            std::span<const std::pair<std::string, Traced>> kwargs);
+/// Does the callable make arrays of numbers alone, as np.zeros does?
+bool makes_arrays_of_numbers(PyObject* callable);
 /// The name of the callable's row, or null.
 const char* tensor_function_name(PyObject* callable);
 bool has_tensor_method(std::string_view name);

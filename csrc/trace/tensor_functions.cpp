@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -389,19 +390,8 @@ constexpr TensorFunction methods[] = {
     {"", "fill", "a value", fill},
 };
 
-/// "numpy" for what NumPy or one of its submodules defines, likewise "appy"; null for what neither does.
-const char* home_of(PyObject* callable) {
-  const Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
-  const char* name = module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
-  PyErr_Clear();
-  for (const char* home : {"numpy", "appy"}) {
-    if (name && std::strncmp(name, home, std::strlen(home)) == 0) return home;
-  }
-  return nullptr;
-}
-
 /// The row of a callable, or null. The functions of a module are looked up, and kept alive, when one of its callables
-/// is first met: appy's are imported on demand.
+/// is first met: appy's are imported on demand. CuPy has NumPy's.
 const TensorFunction* find_tensor_function(PyObject* callable) {
   struct Row {
     Ref callable;
@@ -411,14 +401,15 @@ const TensorFunction* find_tensor_function(PyObject* callable) {
     std::vector<Row> rows;
     bool loaded = false;
   };
-  static auto* known = new Module[2];  // outlives the interpreter
+  static auto* known = new std::map<std::string, Module>;  // outlives the interpreter
   const char* home = home_of(callable);
   if (!home) return nullptr;
-  Module& module = known[std::strcmp(home, "appy") == 0];
+  const char* rows = std::strcmp(home, "cupy") == 0 ? "numpy" : home;
+  Module& module = (*known)[home];
   if (!std::exchange(module.loaded, true)) {
     PyObject* object = PyDict_GetItemString(PyImport_GetModuleDict(), home);
     for (const TensorFunction& f : functions) {
-      if (std::strcmp(f.module, home) != 0 || !object) continue;
+      if (std::strcmp(f.module, rows) != 0 || !object) continue;
       Ref found = Ref::borrow(object);
       for (std::string_view path = f.name; found && !path.empty();) {
         const std::string part(path.substr(0, path.find('.')));
@@ -427,7 +418,8 @@ const TensorFunction* find_tensor_function(PyObject* callable) {
       }
       PyErr_Clear();
       // Not what somebody else has put in the function's place.
-      if (found && home_of(found.get()) == home) module.rows.push_back({std::move(found), &f});
+      const char* of = found ? home_of(found.get()) : nullptr;
+      if (of && std::strcmp(of, home) == 0) module.rows.push_back({std::move(found), &f});
     }
   }
   for (const Row& row : module.rows) {
@@ -441,7 +433,14 @@ const TensorFunction* find_tensor_function(PyObject* callable) {
 std::optional<Traced> call_tensor_function(Context& c, PyObject* callable, Args args, Named kwargs) {
   const TensorFunction* f = find_tensor_function(callable);
   if (!f) return {};
+  if (makes_arrays_of_numbers(callable)) c.make_arrays_of(home_of(callable), f->name);
   return f->handler(Call(c, f->name, f->parameters, args, kwargs));
+}
+
+bool makes_arrays_of_numbers(PyObject* callable) {
+  constexpr std::string_view names[] = {"zeros", "ones", "empty", "full", "arange", "eye", "identity"};
+  const TensorFunction* f = find_tensor_function(callable);
+  return f && std::find(std::begin(names), std::end(names), f->name) != std::end(names);
 }
 
 const char* tensor_function_name(PyObject* callable) {

@@ -5,6 +5,8 @@
 
 namespace appy::trace {
 
+const ir::Value any_array;
+
 Traced scalar(ScalarKind kind, ir::Value* value) { return make({kind, value->type.dtype}, value); }
 
 Traced np_scalar(ir::Value* value) { return scalar(ScalarKind::np_scalar, value); }

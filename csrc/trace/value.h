@@ -27,6 +27,8 @@ enum class Kind : uint8_t {
 };
 
 struct Tensor;
+/// Stands for an array that is not known.
+extern const ir::Value any_array;
 }  // namespace appy::trace
 namespace appy::pragma {
 struct NamedSlice;
@@ -55,6 +57,11 @@ struct Traced {
   const pragma::NamedSlice* named = nullptr;  // slice: where it stands in a statement with a tensor pragma
   int input = -1;                             // the signature input it came from, where it is one unchanged
   bool writeable = true;                      // array
+  /// scalar that to Python is a 0-d array of CuPy or torch: the array whose memory it shares (`any_array`: not known
+  /// which); it was stored to since; another variable holds the same object.
+  const ir::Value* element_of = nullptr;
+  bool outdated = false;
+  bool shared = false;
 
   bool is_scalar() const { return kind == Kind::scalar; }
   bool is_py_int() const { return is_scalar() && !tag && type.kind == runtime::ScalarKind::py_int; }

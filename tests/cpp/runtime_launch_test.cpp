@@ -166,7 +166,7 @@ TEST(outputs, boundness_tags_objects_and_places) {
   s.outputs = {keeps, unbinds, tagged, object, global};
   ir::Word results[] = {5, 0, std::bit_cast<ir::Word>(3.0), 2};
   PyObject *objects[] = {frame.local(0)}, *returned = nullptr;
-  ASSERT_TRUE(write_outputs(s, scope, results, objects, {}, 0, &returned));
+  ASSERT_TRUE(write_outputs(s, scope, results, objects, MadeArrays(s), 0, &returned));
   EXPECT_TRUE(is(frame, 1, "1"));
   EXPECT_EQ(frame.local(2), nullptr);
   EXPECT_TRUE(is(frame, 3, "3"));
@@ -174,7 +174,7 @@ TEST(outputs, boundness_tags_objects_and_places) {
   EXPECT_EQ(frame.get("g"), frame.eval("np.ones").get());
   results[1] = 1;
   results[3] = 1;
-  ASSERT_TRUE(write_outputs(s, scope, results, objects, {}, 0, &returned));
+  ASSERT_TRUE(write_outputs(s, scope, results, objects, MadeArrays(s), 0, &returned));
   EXPECT_TRUE(is(frame, 1, "5"));
   EXPECT_TRUE(is(frame, 2, "5"));
   EXPECT_TRUE(is(frame, 3, "np.float64(3.0)"));
@@ -192,12 +192,12 @@ TEST(outputs, cells_and_return_values) {
   s.exit = 3;
   ir::Word results[] = {1, 42, std::bit_cast<ir::Word>(1.5), 2};
   PyObject* returned = nullptr;
-  ASSERT_TRUE(write_outputs(s, scope, results, nullptr, {}, 2, &returned));
+  ASSERT_TRUE(write_outputs(s, scope, results, nullptr, MadeArrays(s), 2, &returned));
   EXPECT_EQ(PyCell_GET(frame.local(0)), Py_True);
   Ref value = Ref::steal(returned);
   EXPECT_EQ(PyFloat_AsDouble(value.get()), 1.5);
   returned = nullptr;
-  ASSERT_TRUE(write_outputs(s, scope, results, nullptr, {}, 0, &returned));
+  ASSERT_TRUE(write_outputs(s, scope, results, nullptr, MadeArrays(s), 0, &returned));
   EXPECT_EQ(returned, nullptr);
 }
 
@@ -206,7 +206,8 @@ TEST(outputs, arrays_that_the_region_made) {
   frame.bind(0, frame.eval("np.ones(2)").release());
   for (int i = 1; i < 7; i++) frame.bind(i, frame.eval("'before'").release());
   Scope scope = frame.scope();
-  NumpyArrays arrays;
+  const Signature numpy;
+  MadeArrays arrays(numpy);
   const ir::Word shape[] = {2, 3}, impossible[] = {ir::Word{1} << 60, 8};
   void* data = arrays.make(4, DType::f32_, 2, shape);
   ASSERT_NE(data, nullptr);

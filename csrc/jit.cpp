@@ -317,7 +317,8 @@ class RegionCache::Impl {
             options_.exact,
             may_alias,
             any_int,
-            options_.auto_simd};
+            options_.auto_simd,
+            (options_.backend == Backend::automatic ? config().backend : options_.backend) == Backend::cuda};
   }
 
   bool has_many_ranges(const Scope& scope, bool may_alias) const {

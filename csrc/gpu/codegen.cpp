@@ -85,11 +85,17 @@ std::string Writer::parameters() {
 void Writer::results(const Op& yield) {
   bool any = false;
   for (size_t k = 0; k < yield.operands.size(); ++k) any |= options_.results[k];
-  if (!any) return;
+  if (!any && options_.told.empty()) return;
   open("if (team.thread == 0)");
   for (size_t k = 0; k < yield.operands.size(); ++k) {
     if (options_.results[k]) {
       put("control.results[" + std::to_string(k) + "] = word_of(" + argument(*yield.operands[k]) + ");");
+    }
+  }
+  size_t word = yield.operands.size();
+  for (const Op* alloc : options_.told) {
+    for (const Value* extent : alloc->operands) {
+      put("control.results[" + std::to_string(word++) + "] = word_of(" + argument(*extent) + ");");
     }
   }
   close();

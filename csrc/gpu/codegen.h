@@ -46,6 +46,8 @@ struct CodegenOptions {
   std::set<const ir::Op*> made;
   /// Which of the region's results are wanted from the device.
   std::vector<bool> results;
+  /// Arrays that outlive the region and whose extents the host does not know: told behind the region's results.
+  std::vector<const ir::Op*> told;
   /// The text of a source line, for comments; may be empty.
   std::function<std::string(const std::string& file, int line)> source_line;
 };

@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "passes/loops.h"
+#include "passes/range.h"
 
 namespace appy::gpu {
 
@@ -18,7 +19,7 @@ namespace {
 class Splitter {
  public:
   explicit Splitter(const ir::Graph& graph)
-      : from_(graph), to_(std::make_unique<ir::Graph>()), builder_(*to_), of_(graph.value_count()) {}
+      : from_(graph), to_(std::make_unique<ir::Graph>()), builder_(*to_), ranges_(graph), of_(graph.value_count()) {}
 
   HostPart run() {
     HostPart part;
@@ -45,7 +46,10 @@ class Splitter {
       if (op.code != Opcode::alloc_) return;
       ArraySize& size = part.arrays.emplace_back();
       size.alloc = &op;
-      for (const Value* extent : op.operands) size.extents.push_back(word(of_[extent->id]));
+      for (const Value* extent : op.operands) {
+        size.extents.push_back(word(of_[extent->id]));
+        size.most.push_back(size.extents.back() >= 0 ? size.extents.back() : word(most(*extent)));
+      }
     });
     builder_.yield(results_);
     part.graph = std::move(to_);
@@ -89,16 +93,106 @@ class Splitter {
 
   Value* op(Opcode code, Value* a, Value* b) { return builder_.op(code, {a, b}); }
 
-  int trips(const Op& loop) {
+  int trips(const Op& loop) { return word(trip_count(loop)); }
+
+  Value* trip_count(const Op& loop) {
     Value *lower = of_[loop.operands[0]->id], *upper = of_[loop.operands[1]->id];
     const auto step = passes::constant(*loop.operands[2]);
-    if (!lower || !upper || !step || *step == 0) return -1;
+    if (!lower || !upper || !step || *step == 0) return nullptr;
     Value* span = op(Opcode::sub_, upper, lower);
     if (*step != 1) {
       span = op(Opcode::floordiv_, op(Opcode::add_, span, builder_.i64(*step - (*step > 0 ? 1 : -1))),
                 builder_.i64(*step));
     }
-    return word(op(Opcode::pymax_, span, builder_.i64(0)));
+    return op(Opcode::pymax_, span, builder_.i64(0));
+  }
+
+  bool is_natural(const Value& v) { return ranges_.of(v).lo >= 0; }
+
+  /// Something that the host computes and that is at least the value; null where nothing is known.
+  Value* most(const Value& v) {
+    if (of_[v.id]) return of_[v.id];
+    const Op* op = v.op;
+    if (!op) {
+      const Op* loop = v.block->owner;
+      return loop && loop->code == Opcode::for_ && v.index == 0 ? either(*loop->operands[0], *loop->operands[1])
+                                                                : nullptr;
+    }
+    switch (op->code) {
+      case Opcode::const_:
+        return builder_.constant(v.type.dtype, op->imm);
+      case Opcode::pymin_:
+      case Opcode::minimum_: {
+        Value* a = most(*op->operands[0]);
+        Value* b = most(*op->operands[1]);
+        return a && b ? this->op(Opcode::pymin_, a, b) : a ? a : b;
+      }
+      case Opcode::pymax_:
+      case Opcode::maximum_:
+        return either(*op->operands[0], *op->operands[1]);
+      case Opcode::select_:
+        return either(*op->operands[1], *op->operands[2]);
+      case Opcode::add_: {
+        Value* a = most(*op->operands[0]);
+        Value* b = a ? most(*op->operands[1]) : nullptr;
+        return b ? this->op(Opcode::add_, a, b) : nullptr;
+      }
+      case Opcode::sub_: {
+        Value* a = most(*op->operands[0]);
+        if (!a) return nullptr;
+        if (Value* b = of_[op->operands[1]->id]) return this->op(Opcode::sub_, a, b);
+        return is_natural(*op->operands[1]) ? a : nullptr;
+      }
+      case Opcode::mul_: {
+        if (!is_natural(*op->operands[0]) || !is_natural(*op->operands[1])) return nullptr;
+        Value* a = most(*op->operands[0]);
+        Value* b = a ? most(*op->operands[1]) : nullptr;
+        return b ? this->op(Opcode::mul_, a, b) : nullptr;
+      }
+      case Opcode::if_:
+        return either(*op->blocks[0]->last->operands[v.index], *op->blocks[1]->last->operands[v.index]);
+      case Opcode::for_: {
+        Value* init = most(*op->operands[3 + v.index]);
+        Value* grown = init ? growth(*op, v.index) : nullptr;
+        return grown ? this->op(Opcode::add_, init, grown) : nullptr;
+      }
+      default:
+        return nullptr;
+    }
+  }
+
+  Value* either(const Value& a, const Value& b) {
+    Value* x = most(a);
+    Value* y = x ? most(b) : nullptr;
+    return y ? op(Opcode::pymax_, x, y) : nullptr;
+  }
+
+  /// By how much a carried value that counts grows in a loop, at most.
+  Value* growth(const Op& loop, size_t k) {
+    Value* trips = trip_count(loop);
+    if (!trips || loop.blocks[0]->last->code != Opcode::yield_) return nullptr;
+    Value* once = step(*loop.blocks[0]->last->operands[k], *loop.blocks[0]->args[1 + k]);
+    return once ? op(Opcode::mul_, trips, once) : nullptr;
+  }
+
+  /// next <= before + step.
+  Value* step(const Value& next, const Value& before) {
+    if (&next == &before) return builder_.i64(0);
+    const Op* at = next.op;
+    if (!at) return nullptr;
+    if (at->code == Opcode::for_) {
+      Value* first = step(*at->operands[3 + next.index], before);
+      Value* more = first ? growth(*at, next.index) : nullptr;
+      return more ? op(Opcode::add_, first, more) : nullptr;
+    }
+    if (at->code != Opcode::add_) return nullptr;
+    for (size_t side = 0; side < 2; ++side) {
+      const ir::Range added = ranges_.of(*at->operands[1 - side]);
+      if (added.lo < 0 || added.hi > 1) continue;
+      Value* first = step(*at->operands[side], before);
+      if (first) return op(Opcode::add_, first, builder_.i64(1));
+    }
+    return nullptr;
   }
 
   void nests(const ir::Block& block, HostPart& part) {
@@ -145,6 +239,7 @@ class Splitter {
   const ir::Graph& from_;
   std::unique_ptr<ir::Graph> to_;
   ir::Builder builder_;
+  passes::Ranges ranges_;
   std::vector<Value*> of_;  // by id: the host's value, or null
   std::vector<Value*> results_;
 };

@@ -23,6 +23,7 @@ struct NestSize {
 struct ArraySize {
   const ir::Op* alloc = nullptr;
   std::vector<int> extents;
+  std::vector<int> most;  // bounds of the extents; the same numbers where those are known
 };
 
 struct HostPart {

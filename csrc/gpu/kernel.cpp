@@ -40,13 +40,10 @@ class Sizes {
     for (int word : words) n = std::min(n * std::max<int64_t>(at(word, unknown), 0), int64_t{1} << 40);
     return n;
   }
-  /// Elements of an array, or -1.
+  /// Elements of an array, at most.
   int64_t elements(const ArraySize& array) const {
     int64_t n = 1;
-    for (int word : array.extents) {
-      if (word < 0) return -1;
-      n *= std::max<int64_t>(at(word, 0), 0);
-    }
+    for (int word : array.most) n *= std::max<int64_t>(at(word, 0), 0);
     return n;
   }
   const HostPart& part() const { return part_; }
@@ -131,6 +128,13 @@ class DeviceKernel final : public runtime::Kernel {
     });
     wanted_ = part_.known;
     wanted_.flip();
+    size_t told_words = 0;
+    for (const ArraySize& array : part_.arrays) {
+      const bool known = std::all_of(array.extents.begin(), array.extents.end(), [](int word) { return word >= 0; });
+      if (known || !array.alloc->escapes) continue;
+      told_.push_back(array.alloc);
+      told_words += array.extents.size();
+    }
     options_.on_device.resize(params_.size());
     // The first shape now, so that what has no form on the device is found out before anything runs.
     KernelShape first;
@@ -138,13 +142,13 @@ class DeviceKernel final : public runtime::Kernel {
     for (const ArrayUse& use : code.arrays) {
       const auto size = std::find_if(part_.arrays.begin(), part_.arrays.end(),
                                      [&](const ArraySize& a) { return a.alloc == use.alloc; });
-      if (std::any_of(size->extents.begin(), size->extents.end(), [](int word) { return word < 0; })) {
+      if (std::any_of(size->most.begin(), size->most.end(), [](int word) { return word < 0; })) {
         const ir::Loc& at = graph_->locs[use.alloc->loc];
         throw Abort(AbortId::device_, "an array whose size follows from values in arrays", at.line, at.file);
       }
     }
     if (options_.keep_listing) listing_ = code.text;
-    control_ = device_.allocate_mapped((fault_words + graph_->body->last->operands.size() + 1) * sizeof(Word));
+    control_ = device_.allocate_mapped((fault_words + wanted_.size() + told_words + 1) * sizeof(Word));
   }
 
   runtime::Status run(runtime::Invocation& call) const override {
@@ -181,8 +185,11 @@ class DeviceKernel final : public runtime::Kernel {
     options.shape = shape;
     options.made = part_.made;
     options.results = wanted_;
+    options.told = told_;
     return options;
   }
+
+  bool is_told(const ir::Op* alloc) const { return std::find(told_.begin(), told_.end(), alloc) != told_.end(); }
 
   const Variant& variant(const KernelShape& shape) const {
     const auto found = variants_.find(shape);
@@ -232,8 +239,10 @@ class DeviceKernel final : public runtime::Kernel {
 
     std::vector<DeviceMemory> own;
     struct Escaping {
-      void* to;
-      size_t memory, bytes;
+      const ArrayUse* use;
+      size_t memory;
+      void* to;  // null: made when the kernel has told how large it is
+      size_t bytes;
     };
     std::vector<Escaping> escaping;
     const size_t first_array = kernel.code.words - kernel.code.arrays.size();
@@ -246,11 +255,16 @@ class DeviceKernel final : public runtime::Kernel {
       if (use.owner == ArrayUse::Owner::thread) count *= threads;
       const ir::Type& type = use.alloc->result()->type;
       const size_t bytes = static_cast<size_t>(count) * static_cast<size_t>(ir::size_of(type.dtype));
-      if (!use.alloc->escapes || !options_.makes_on_device) {
+      const bool told = is_told(use.alloc);
+      if (!use.alloc->escapes || !options_.makes_on_device || told) {
         own.push_back(device_.allocate(bytes, stream));
         words[first_array + k] = own.back().address();
       }
       if (!use.alloc->escapes) continue;
+      if (told) {
+        escaping.push_back({&use, own.size() - 1, nullptr, 0});
+        continue;
+      }
       std::vector<Word> extents;
       for (int word : size.extents) extents.push_back(static_cast<Word>(std::max<int64_t>(sizes.at(word, 0), 0)));
       void* to = call.arrays->make(use.alloc->slot, type.dtype, type.rank, extents.data());
@@ -262,7 +276,7 @@ class DeviceKernel final : public runtime::Kernel {
         words[first_array + k] = reinterpret_cast<Word>(to);
         continue;
       }
-      escaping.push_back({to, own.size() - 1,
+      escaping.push_back({&use, own.size() - 1, to,
                           static_cast<size_t>(sizes.elements(size)) * static_cast<size_t>(ir::size_of(type.dtype))});
     }
 
@@ -294,7 +308,26 @@ class DeviceKernel final : public runtime::Kernel {
       return runtime::Status::failed;
     }
     transfer.move_out();
-    for (const Escaping& e : escaping) device_.copy_out(e.to, own[e.memory].address(), e.bytes, stream);
+    const Word* extents = device_results + wanted_.size();
+    for (Escaping& e : escaping) {
+      const ir::Type& type = e.use->alloc->result()->type;
+      if (!e.to) {
+        e.bytes = static_cast<size_t>(ir::size_of(type.dtype));
+        for (int d = 0; d < type.rank; ++d) e.bytes *= extents[d];
+        e.to = call.arrays->make(e.use->alloc->slot, type.dtype, type.rank, extents);
+        extents += type.rank;
+      }
+      if (!e.to) {
+        call.no_memory = true;
+        return runtime::Status::interrupted;
+      }
+      const CUdeviceptr from = own[e.memory].address();
+      if (options_.makes_on_device) {
+        device_.copy(reinterpret_cast<CUdeviceptr>(e.to), from, e.bytes, stream);
+      } else {
+        device_.copy_out(e.to, from, e.bytes, stream);
+      }
+    }
     for (size_t k = 0; k < wanted_.size(); ++k) call.results[k] = wanted_[k] ? device_results[k] : results[k];
     return runtime::Status::done;
   }
@@ -331,6 +364,7 @@ class DeviceKernel final : public runtime::Kernel {
   size_t words_ = 0;
   std::vector<Param> params_;
   std::vector<bool> wanted_;
+  std::vector<const ir::Op*> told_;
   std::string listing_;
   MappedMemory control_;
   mutable std::mutex mutex_;

@@ -152,10 +152,12 @@ void Recorder::add_output(const Merged& m, runtime::Output out, std::vector<ir::
   signature_.outputs.push_back(std::move(out));
 }
 
-/// Nothing reads the variable any more, and what it holds cannot be left in it, or would cost an array.
+/// Nothing reads the variable any more, and what it holds cannot be left in it, or would cost an array, or would have
+/// to come from a device.
 bool Recorder::may_drop(size_t slot, const Slot& last) {
   const bool element = last.kind == Slot::Kind::value && is_zero_d_array(last.traced);
-  if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus) || !(is_costly(last) || element)) return false;
+  if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus) || !(is_costly(last) || element || for_device()))
+    return false;
   if (live_after_.empty()) live_after_ = live_variables(region_.code, region_frame_.text->instructions, end_);
   return !live_after_[slot];
 }

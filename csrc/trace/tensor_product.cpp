@@ -129,7 +129,7 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
   const std::vector<int> order = loop_order(reads, extents.size());
   const std::vector<Said> said = said_of(c, shape, kept_names, dims);
   const auto factors = matrix_factors(c, operands, labels, result, sums.size());
-  if (!boolean && factors[0] && !arranges(said)) {
+  if (!boolean && factors[0] && !arranges(said) && !c.for_device()) {
     plan(c, {shape, kept_names, dims, {}, false});  // settles what the items name
     return product_in_tiles(c, dtype, factors[0], factors[1]);
   }
@@ -145,8 +145,8 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
   const bool along_result = inner < result && !sums.empty();
   // Lanes are elements of the result, which stay in registers until their sums are complete: where an item says so, or
   // where they do not run along memory.
-  const bool in_registers = along_result && (said[inner].in_reg || !votes[inner]);
-  const bool rows = along_result && !in_registers;
+  const bool in_registers = along_result && !c.for_device() && (said[inner].in_reg || !votes[inner]);
+  const bool rows = along_result && !in_registers && !c.for_device();
   if (!rows) {
     // The sum runs along memory: an accumulator for each element of the result.
     Tensor out;

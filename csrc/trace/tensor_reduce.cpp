@@ -204,7 +204,7 @@ Traced simple(Context& c, Reduction kind, const Source& source, std::optional<DT
   const bool reals = ir::is_real(a.result) && (kind == Reduction::sum || kind == Reduction::prod);
   if (reals && c.exact()) refuse(c, AbortId::exact_function_, "a floating-point sum or product of an array");
   // Where the kept dimension runs along memory and the reduced one does not, rows are added to rows.
-  const bool columns = kind == Reduction::sum && !s.along;
+  const bool columns = kind == Reduction::sum && !s.along && !c.for_device();
   if (columns) {
     std::vector<int> labels(t->shape.size());
     std::vector<Value*> extents = s.kept;

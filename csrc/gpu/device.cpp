@@ -30,7 +30,7 @@ enum FunctionAttribute : int { kFunctionThreads = 0, kFunctionShared = 1, kFunct
 constexpr int kFunctionDynamicShared = 8;
 constexpr int kPoolReleaseThreshold = 4;
 constexpr int kPointerMemoryType = 2, kPointerOrdinal = 9;
-constexpr unsigned kMemoryTypeDevice = 2;
+constexpr unsigned kMemoryTypeHost = 1, kMemoryTypeDevice = 2;
 constexpr unsigned kHostPortable = 1, kHostMapped = 2;
 constexpr unsigned kEventNoTiming = 2;
 constexpr unsigned kStreamNonBlocking = 1;
@@ -348,13 +348,16 @@ void Device::trim() {
   if (pool_) check(gpu::driver().pool_trim(pool_, 0), "cuMemPoolTrimTo");
 }
 
-int Device::device_of(const void* address) {
-  const Driver& driver = gpu::driver();
-  const CUdeviceptr pointer = reinterpret_cast<CUdeviceptr>(address);
+Device::Place Device::place_of(const void* address) {
+  int attributes[] = {kPointerMemoryType, kPointerOrdinal};
   unsigned type = 0;
   int ordinal = -1;
-  if (driver.pointer_attribute(&type, kPointerMemoryType, pointer) != 0 || type != kMemoryTypeDevice) return -1;
-  return driver.pointer_attribute(&ordinal, kPointerOrdinal, pointer) == 0 ? ordinal : -1;
+  void* values[] = {&type, &ordinal};
+  // Of memory that CUDA knows nothing about it gives zeros; the form for one attribute would be an error, which
+  // compute-sanitizer counts.
+  gpu::check(gpu::driver().pointer_attributes(2, attributes, values, reinterpret_cast<CUdeviceptr>(address)),
+             "cuPointerGetAttributes");
+  return {type == kMemoryTypeHost, type == kMemoryTypeDevice ? ordinal : -1};
 }
 
 // Copies

@@ -218,8 +218,12 @@ class Device {
   /// Is the stream part of a CUDA graph that is being captured? Then nothing may wait for it.
   bool is_capturing(Stream) const;
 
-  /// The device of an address that some library allocated, or -1 for host memory.
-  static int device_of(const void* address);
+  /// Where some library's memory is.
+  struct Place {
+    bool pinned;  // host memory that is page-locked: transfers need no copy of it
+    int device;   // or -1
+  };
+  static Place place_of(const void* address);
 
  private:
   friend Device& device(int ordinal);

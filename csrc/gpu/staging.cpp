@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -18,17 +17,11 @@ constexpr size_t kSmallest = size_t{64} << 10;
 /// From here on several threads copy between the user's array and a buffer; one does not keep up with PCIe 5.
 constexpr size_t kParallel = size_t{1} << 20;
 constexpr int kThreads = 4;
-constexpr int kPointerMemoryType = 2;
-constexpr unsigned kMemoryTypeHost = 1;
 
 /// Has somebody pinned it, from the first byte to the last?
 bool is_pinned(const void* memory, size_t bytes) {
-  const auto pinned = [](uintptr_t address) {
-    unsigned type = 0;
-    return driver().pointer_attribute(&type, kPointerMemoryType, address) == 0 && type == kMemoryTypeHost;
-  };
-  const auto first = reinterpret_cast<uintptr_t>(memory);
-  return pinned(first) && pinned(first + bytes - 1);
+  const auto* first = static_cast<const char*>(memory);
+  return Device::place_of(first).pinned && Device::place_of(first + bytes - 1).pinned;
 }
 
 struct CopyJob : runtime::Job {

@@ -205,9 +205,12 @@ TEST(Device, PinnedMemoryIsCopiedDirectly) {
   d.copy_out(pinned.host(), memory.address(), 1000, 0);
   EXPECT_EQ(calls("cuMemHostAlloc"), before);
   EXPECT_EQ(static_cast<char*>(pinned.host())[999], 3);
-  EXPECT_EQ(Device::device_of(pinned.host()), -1);
-  EXPECT_EQ(Device::device_of(reinterpret_cast<void*>(memory.address())), 0);
-  EXPECT_EQ(Device::device_of(&d), -1);
+  EXPECT_EQ(Device::place_of(pinned.host()).device, -1);
+  EXPECT_TRUE(Device::place_of(pinned.host()).pinned);
+  EXPECT_EQ(Device::place_of(reinterpret_cast<void*>(memory.address() + 999)).device, 0);
+  EXPECT_FALSE(Device::place_of(reinterpret_cast<void*>(memory.address())).pinned);
+  EXPECT_EQ(Device::place_of(&d).device, -1);
+  EXPECT_FALSE(Device::place_of(&d).pinned);
 }
 
 TEST(Device, MappedMemoryIsWrittenByKernels) {

@@ -544,18 +544,19 @@ EXPORT cuMemHostGetDevicePointer_v2(unsigned long long* address, void* host, uns
   *address = reinterpret_cast<uintptr_t>(host);
   return touches(*address, 1) ? 0 : kInvalidValue;
 }
-EXPORT cuPointerGetAttribute(void* value, int attribute, unsigned long long address) {
+EXPORT cuPointerGetAttributes(unsigned count, int* attributes, void** values, unsigned long long address) {
   ENTER(false);
   auto next = memory.upper_bound(address);
-  if (next == memory.begin()) return kInvalidValue;
-  const auto& [start, block] = *--next;
-  if (address >= start + block.bytes) return kInvalidValue;
-  if (attribute == 2) {
-    *static_cast<unsigned*>(value) = block.ordinal < 0 ? 1 : 2;
-  } else if (attribute == 9) {
-    *static_cast<int*>(value) = std::max(0, block.ordinal);
-  } else {
-    return kInvalidValue;
+  const Memory* block = nullptr;
+  if (next != memory.begin() && address < (--next)->first + next->second.bytes) block = &next->second;
+  for (unsigned k = 0; k < count; ++k) {
+    if (attributes[k] == 2) {
+      *static_cast<unsigned*>(values[k]) = !block ? 0 : block->ordinal < 0 ? 1 : 2;
+    } else if (attributes[k] == 9) {
+      *static_cast<int*>(values[k]) = block ? std::max(0, block->ordinal) : -2;  // as NVIDIA's driver does
+    } else {
+      return kInvalidValue;
+    }
   }
   return 0;
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -229,6 +231,30 @@ def test_unusable_cache_is_named_and_left_alone(python, tmp_path):
     assert "not used, kernels are compiled anew in each process: others may write" in section(report, "cache")
     assert "a kernel was compiled and ran" in section(report, "devices")
     assert list((tmp_path / "cache/kernels").iterdir()) == []
+
+
+def test_cache_forgets_what_was_not_used_for_longest(python, tmp_path):
+    folder = tmp_path / "cache/kernels"
+    folder.mkdir(parents=True, mode=0o700)
+    ages = {"old.image": 5, "older.image": 6, "recent.image": 1, "left.tmp": 3, "made.tmp": 0, "foreign": 9}
+    for name, days in ages.items():
+        with open(folder / name, "wb") as file:
+            file.truncate(200 << 20 if name.endswith(".image") else 10)  # without data: it takes no room
+        then = time.time() - days * 86400
+        os.utime(folder / name, (then, then))
+    python("from appy import _C; assert _C.gpu_self_test(0) == ('', '')")
+    kept = {path.name for path in folder.iterdir()}
+    assert kept & set(ages) == {"recent.image", "made.tmp", "foreign"}
+    assert len(kept) == 4
+
+
+def test_use_of_a_kernel_is_noted(python, tmp_path):
+    text = "from appy import _C; assert _C.gpu_self_test(0) == ('', '')"
+    python(text)
+    (file,) = (tmp_path / "cache/kernels").iterdir()
+    os.utime(file, (1e9, 1e9))
+    python(text)
+    assert time.time() - file.stat().st_mtime < 1000
 
 
 def test_doctor_names_broken_libraries(python, tmp_path):

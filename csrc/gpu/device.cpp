@@ -126,7 +126,7 @@ Device::Current::Current(const Device& device) {
 
 Device::Current::~Current() {
   CUcontext ours = nullptr;
-  if (pushed_) gpu::driver().context_pop(&ours);
+  if (pushed_ && !is_forked()) gpu::driver().context_pop(&ours);  // driver() throws in a forked child
 }
 
 std::vector<Properties> devices() {

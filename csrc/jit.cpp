@@ -92,6 +92,12 @@ std::unique_ptr<runtime::Kernel> compile_for(Backend backend, const ir::Graph& g
   gpu::Options gpu_options;
   gpu_options.device = std::max(signature.device, 0);
   gpu_options.on_device = signature.device_parameters(graph.body->args.size());
+  gpu_options.unaligned.resize(graph.body->args.size());
+  for (const runtime::Input& in : signature.inputs) {
+    if (in.guard == runtime::Input::Guard::array && in.param >= 0 && !in.aligned) {
+      gpu_options.unaligned[static_cast<size_t>(in.param)] = true;
+    }
+  }
   gpu_options.makes_on_device = signature.device >= 0;
   gpu_options.keep_listing = listing;
   gpu_options.compile_host = [&](const ir::Graph& part) { return compile_for_cpu(part, options, false); };

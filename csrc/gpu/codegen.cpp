@@ -78,7 +78,7 @@ std::string Writer::parameters() {
   text += "  const Control control = {(u64*)p.w[" + std::to_string(word) + "], (i64*)p.w[" + std::to_string(word + 1) +
           "], (unsigned*)p.w[" + std::to_string(word + 2) + "], (unsigned char*)p.w[" + std::to_string(word + 3) +
           "]};\n";
-  code_.words = word + 4 + code_.arrays.size();
+  code_.words = word + 4 + 2 * code_.arrays.size();
   return text;
 }
 

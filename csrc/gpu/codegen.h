@@ -31,7 +31,8 @@ struct KernelCode {
   std::string text;   // includes "appy_device.h"
   std::string entry;  // the kernel's name
   /// The parameter is a struct of so many words: the graph's arguments as in runtime/kernel.h, then results, fault,
-  /// barrier and partials (prelude.cpp, Control), then one address an array.
+  /// barrier and partials (prelude.cpp, Control), then the address of each array, then how many elements each has room
+  /// for.
   size_t words = 0;
   std::vector<ArrayUse> arrays;
   size_t partial_bytes = 0;  // of one partial result; 0 where blocks never combine any
@@ -48,6 +49,8 @@ struct CodegenOptions {
   std::vector<bool> results;
   /// Arrays that outlive the region and whose extents the host does not know: told behind the region's results.
   std::vector<const ir::Op*> told;
+  /// Parameters whose elements may lie at any address, by parameter.
+  std::vector<bool> unaligned;
   /// The text of a source line, for comments; may be empty.
   std::function<std::string(const std::string& file, int line)> source_line;
 };

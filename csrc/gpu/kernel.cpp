@@ -186,6 +186,7 @@ class DeviceKernel final : public runtime::Kernel {
     options.made = part_.made;
     options.results = wanted_;
     options.told = told_;
+    options.unaligned = options_.unaligned;
     return options;
   }
 
@@ -245,11 +246,12 @@ class DeviceKernel final : public runtime::Kernel {
       size_t bytes;
     };
     std::vector<Escaping> escaping;
-    const size_t first_array = kernel.code.words - kernel.code.arrays.size();
+    const size_t first_array = kernel.code.words - 2 * kernel.code.arrays.size();
     for (size_t k = 0; k < kernel.code.arrays.size(); ++k) {
       const ArrayUse& use = kernel.code.arrays[k];
       const ArraySize& size = part_.arrays[k];
       int64_t count = std::max<int64_t>(sizes.elements(size), 1);
+      words[first_array + kernel.code.arrays.size() + k] = static_cast<Word>(count);
       const int64_t threads = blocks * shape.block;
       if (use.owner == ArrayUse::Owner::worker) count *= threads / shape.lanes;
       if (use.owner == ArrayUse::Owner::thread) count *= threads;

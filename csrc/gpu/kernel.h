@@ -16,6 +16,8 @@ struct Options {
   /// Which parameters' data is the device's already, by parameter. Host arrays are moved at each entry: in what is
   /// read, back what is written.
   std::vector<bool> on_device;
+  /// Which parameters' elements may lie at any address, by parameter.
+  std::vector<bool> unaligned;
   /// New arrays that outlive the region are made in the device's memory.
   bool makes_on_device = false;
   /// Makes what runs the host's part of the region.

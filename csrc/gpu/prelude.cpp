@@ -172,6 +172,25 @@ APPY_INLINE u64 word_of_real(double x) {
   return 1ull << 63;
 }
 
+// --- Elements that may lie at any address.
+
+template <class T> APPY_INLINE T read_bytes(const T* at) {
+  union {
+    T value;
+    u8 bytes[sizeof(T)];
+  } u;
+  for (unsigned k = 0; k < sizeof(T); ++k) u.bytes[k] = ((const u8*)at)[k];
+  return u.value;
+}
+template <class T> APPY_INLINE void write_bytes(T* at, T value) {
+  union {
+    T value;
+    u8 bytes[sizeof(T)];
+  } u;
+  u.value = value;
+  for (unsigned k = 0; k < sizeof(T); ++k) ((u8*)at)[k] = u.bytes[k];
+}
+
 // --- Who runs the code. A worker has kLanes lanes; kBlock threads are one block.
 
 struct Control {

@@ -94,9 +94,20 @@ bool Writer::open_elected() {
   return true;
 }
 
+bool Writer::is_unaligned(const Value& view) const {
+  return !view.op && view.index < options_.unaligned.size() && options_.unaligned[view.index];
+}
+
+std::string Writer::loaded(const Op& load) {
+  const std::string text = is_unaligned(*load.view()) ? "read_bytes(&" + element(load) + ")" : element(load);
+  return text + (load.result()->type.dtype == DType::bool_ ? " != 0" : "");
+}
+
 void Writer::store(const Op& op) {
   const bool elected = open_elected();
-  put(element(op) + " = " + argument(*op.operands[0]) + ";");
+  const std::string value = argument(*op.operands[0]);
+  put(is_unaligned(*op.view()) ? "write_bytes(&" + element(op) + ", " + value + ");"
+                               : element(op) + " = " + value + ";");
   if (elected) close();
 }
 
@@ -162,13 +173,12 @@ void Writer::alloc(const Op& op) {
   const ArrayUse& use = code_.arrays[number];
   const DType t = op.result()->type.dtype;
   const std::string type = memory_type_of(t), name = names_.of(*op.result());
-  const std::string word = "p.w[" + std::to_string(code_.words - code_.arrays.size() + number) + "]";
+  const std::string word = "p.w[" + std::to_string(code_.words - 2 * code_.arrays.size() + number) + "]";
   std::string place = "(" + type + "*)" + word;
   if (use.owner != ArrayUse::Owner::region) {
-    std::string count = "1ll";
-    for (const Value* extent : op.operands) count += " * " + argument(*extent);
-    place = "(" + place + " + " + (use.owner == ArrayUse::Owner::worker ? "team.worker" : "team.thread") + " * (" +
-            count + "))";
+    // Each has as much room, whatever its own array takes.
+    const std::string room = "(i64)p.w[" + std::to_string(code_.words - code_.arrays.size() + number) + "]";
+    place = place + " + " + (use.owner == ArrayUse::Owner::worker ? "team.worker" : "team.thread") + " * " + room;
   }
   put(type + "* const " + name + " = " + place + ";");
 }
@@ -228,7 +238,7 @@ void Writer::statement(const Op& op) {
     case Opcode::dim_:
       return define(*op.result(), extent(*op.operands[0], static_cast<size_t>(op.dim)));
     case Opcode::load_:
-      return define(*op.result(), element(op) + (op.result()->type.dtype == DType::bool_ ? " != 0" : ""));
+      return define(*op.result(), loaded(op));
     case Opcode::store_:
       return store(op);
     case Opcode::atomic_:

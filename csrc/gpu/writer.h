@@ -40,6 +40,8 @@ class Writer {
   std::string subscript(const ir::Op& access, size_t d);
   std::string stride(const ir::Value& view, size_t d);
   std::string extent(const ir::Value& view, size_t d);
+  bool is_unaligned(const ir::Value& view) const;
+  std::string loaded(const ir::Op& load);
   void store(const ir::Op&);
   void atomic(const ir::Op&);
   void check(const ir::Op&);

@@ -158,6 +158,7 @@ bool Recorder::may_drop(size_t slot, const Slot& last) {
   const bool element = last.kind == Slot::Kind::value && is_zero_d_array(last.traced);
   if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus) || !(is_costly(last) || element || for_device()))
     return false;
+  if (!bytecode::handlers(region_.code).empty()) return false;
   if (live_after_.empty()) live_after_ = live_variables(region_.code, region_frame_.text->instructions, end_);
   return !live_after_[slot];
 }
@@ -304,6 +305,7 @@ void Recorder::finish(Outcome o) {
     }
     return 0;
   };
+  const bool leaves = std::any_of(o.targets.begin(), o.targets.end(), [&](const auto& t) { return exit_of(t.node); });
 
   // Each variable has one type at the end and at all checks.
   struct Place {
@@ -317,7 +319,7 @@ void Recorder::finish(Outcome o) {
   std::vector<ir::Type> types;
   for (size_t k = 0; k < stored_.size(); ++k) {
     const size_t slot = stored_[k];
-    if (may_drop(slot, last(slot))) continue;
+    if (!leaves && may_drop(slot, last(slot))) continue;
     Place place{merge(last(slot), last(slot), true), false, false, slot, static_cast<int>(k)};
     Slot so_far = last(slot);
     escape(so_far);
@@ -377,7 +379,6 @@ void Recorder::finish(Outcome o) {
     }
     places.push_back(std::move(place));
   }
-  const bool leaves = std::any_of(o.targets.begin(), o.targets.end(), [&](const auto& t) { return exit_of(t.node); });
   if (leaves) {
     signature_.exit = static_cast<int>(types.size());
     types.push_back(ir::scalar(ir::DType::i64_));

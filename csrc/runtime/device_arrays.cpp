@@ -47,22 +47,8 @@ const Names& names() {
   return *all;
 }
 
-PyObject* loaded_module(const char* module) { return PyDict_GetItemString(PyImport_GetModuleDict(), module); }
-
-/// module.path as a new reference, null with no exception set where it is not there or the module is not loaded.
-Ref attribute_of(const char* module, std::string_view path) {
-  Ref found = Ref::borrow(loaded_module(module));
-  while (found && !path.empty()) {
-    const std::string part(path.substr(0, path.find('.')));
-    found = Ref::steal(PyObject_GetAttrString(found.get(), part.c_str()));
-    path.remove_prefix(std::min(path.size(), part.size() + 1));
-  }
-  PyErr_Clear();
-  return found;
-}
-
 bool is_type_of(PyTypeObject* type, const char* module, const char* path) {
-  return attribute_of(module, path).get() == reinterpret_cast<PyObject*>(type);
+  return module_attribute(module, path).get() == reinterpret_cast<PyObject*>(type);
 }
 
 std::optional<Library> library_of_type(PyTypeObject* type) {
@@ -72,7 +58,7 @@ std::optional<Library> library_of_type(PyTypeObject* type) {
   if (is_type_of(type, "torch", "Tensor") || is_type_of(type, "torch", "nn.Parameter")) return Library::torch;
   // Of libraries whose subclasses may mean something else by the operators.
   for (const char* module : {"cupy", "torch"}) {
-    const Ref base = attribute_of(module, module[0] == 'c' ? "ndarray" : "Tensor");
+    const Ref base = module_attribute(module, module[0] == 'c' ? "ndarray" : "Tensor");
     if (base && PyType_Check(base.get()) && PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(base.get())))
       return {};
   }
@@ -280,7 +266,7 @@ const char* read_torch(const ExchangeApi* exchange, PyObject* object, ForeignArr
     PyErr_Clear();
   }
   const Ref layout = get(object, n.layout);
-  static const auto* const strided = new Ref(attribute_of("torch", "strided"));
+  static const auto* const strided = new Ref(module_attribute("torch", "strided"));
   if (!layout || layout.get() != strided->get()) return "is no dense tensor";
   const Ref dtype = get(object, n.dtype);
   const std::optional<DType> part = dtype ? torch_dtype_named(dtype.get()) : std::nullopt;
@@ -307,59 +293,18 @@ const char* read_torch(const ExchangeApi* exchange, PyObject* object, ForeignArr
   return nullptr;
 }
 
-/// Makes arrays of CuPy on one device for as long as it lives.
-class OnCupyDevice {
- public:
-  explicit OnCupyDevice(int device) {
-    const Ref cls = attribute_of("cupy", "cuda.Device");
-    if (cls) context_ = Ref::steal(PyObject_CallFunction(cls.get(), "i", device));
-    if (context_) entered_ = Ref::steal(PyObject_CallMethod(context_.get(), "__enter__", nullptr));
-  }
-  ~OnCupyDevice() {
-    if (!entered_) return;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    Ref::steal(PyObject_CallMethod(context_.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
-    PyErr_Restore(type, value, traceback);
-  }
-  OnCupyDevice(const OnCupyDevice&) = delete;
-  OnCupyDevice& operator=(const OnCupyDevice&) = delete;
-  bool ok() const { return static_cast<bool>(entered_); }
-
- private:
-  Ref context_, entered_;
-};
-
-Ref torch_device(int device) {
-  return Ref::steal(device < 0 ? PyUnicode_FromString("cpu") : PyUnicode_FromFormat("cuda:%d", device));
-}
-
-/// function(value, dtype=..., device=...) of torch's.
-PyObject* call_torch(const char* function, PyObject* value, int device, PyObject* dtype) {
-  const Ref callable = attribute_of("torch", function), args = Ref::steal(PyTuple_Pack(1, value));
-  const Ref where = torch_device(device);
-  const Ref keywords = Ref::steal(where ? Py_BuildValue("{s:O,s:O}", "dtype", dtype, "device", where.get()) : nullptr);
-  if (!callable || !args || !keywords) return nullptr;
-  return PyObject_Call(callable.get(), args.get(), keywords.get());
-}
-
-PyObject* call_cupy(const char* function, PyObject* value, int device, PyObject* dtype) {
-  const Ref callable = attribute_of("cupy", function);
-  const OnCupyDevice current(device);
-  if (!callable || !current.ok()) return nullptr;
-  return PyObject_CallFunctionObjArgs(callable.get(), value, dtype, nullptr);
-}
-
-PyObject* make(Library library, const char* function, int device, DType dtype, bool complex, PyObject* value) {
-  const Ref type = Ref::borrow(dtype_object(library, dtype, complex));
-  PyObject* made = nullptr;
-  if (type && library == Library::cupy) made = call_cupy(function, value, device, type.get());
-  if (type && library == Library::torch) made = call_torch(function, value, device, type.get());
-  if (!made && !PyErr_Occurred()) PyErr_Format(PyExc_RuntimeError, "%s cannot make an array", name_of(library));
-  return made;
-}
-
 }  // namespace
+
+Ref module_attribute(const char* module, std::string_view path) {
+  Ref found = Ref::borrow(PyDict_GetItemString(PyImport_GetModuleDict(), module));
+  while (found && !path.empty()) {
+    const std::string part(path.substr(0, path.find('.')));
+    found = Ref::steal(PyObject_GetAttrString(found.get(), part.c_str()));
+    path.remove_prefix(std::min(path.size(), part.size() + 1));
+  }
+  PyErr_Clear();
+  return found;
+}
 
 bool ForeignArray::is_empty() const {
   for (size_t d = 0; d < static_cast<size_t>(rank); d++)
@@ -450,76 +395,6 @@ int extents_of(PyObject* object, int64_t extents[ForeignArray::max_rank]) {
   if (!library || read_array(*library, object, &a)) return -1;
   std::copy_n(a.shape.begin(), a.rank, extents);
   return a.rank;
-}
-
-std::optional<uintptr_t> current_stream(Library library, int device) {
-  if (device < 0) return 0;
-  Ref handle;
-  if (library == Library::cupy) {
-    static const auto* const function = new Ref(attribute_of("cupy", "cuda.get_current_stream"));
-    if (!*function) return {};
-    Ref stream = Ref::steal(PyObject_CallFunction(function->get(), "i", device));
-    if (!stream && PyErr_ExceptionMatches(PyExc_TypeError)) {  // before CuPy 13 of the current device only
-      PyErr_Clear();
-      stream = Ref::steal(PyObject_CallNoArgs(function->get()));
-    }
-    if (stream) handle = get(stream.get(), names().ptr);
-  } else if (library == Library::torch) {
-    static const auto* const function = new Ref(attribute_of("torch", "_C._cuda_getCurrentRawStream"));
-    if (!*function) return {};
-    handle = Ref::steal(PyObject_CallFunction(function->get(), "i", device));
-  } else {
-    return 0;
-  }
-  char* stream = nullptr;
-  const bool ok = as_pointer(handle, &stream);
-  PyErr_Clear();
-  if (!ok) return {};
-  return reinterpret_cast<uintptr_t>(stream);
-}
-
-PyObject* make_array(Library library, int device, DType dtype, bool complex, int rank, const int64_t* extents) {
-  const Ref shape = Ref::steal(PyTuple_New(rank));
-  for (int d = 0; shape && d < rank; d++) {
-    PyObject* extent = PyLong_FromLongLong(extents[d]);
-    if (!extent) return nullptr;
-    PyTuple_SET_ITEM(shape.get(), d, extent);
-  }
-  return shape ? make(library, "empty", device, dtype, complex, shape.get()) : nullptr;
-}
-
-PyObject* make_zero_d(Library library, int device, DType dtype, bool complex, PyObject* number) {
-  if (library == Library::cupy) return make(library, "array", device, dtype, complex, number);
-  // torch takes Python's numbers only.
-  const Ref python = Ref::steal(PyObject_CallMethod(number, "item", nullptr));
-  return python ? make(library, "tensor", device, dtype, complex, python.get()) : nullptr;
-}
-
-PyObject* dtype_object(Library library, DType dtype, bool complex) {
-  static auto* const known = new std::vector<std::pair<int, Ref>>;  // outlives the interpreter
-  const int key = (static_cast<int>(library) * 2 + complex) * 64 + static_cast<int>(dtype);
-  for (const auto& [k, object] : *known) {
-    if (k == key) return object.get();
-  }
-  Ref object;
-  if (library == Library::torch) {
-    object = attribute_of("torch", complex ? complex_name(dtype) : numpy_name(dtype));
-    if (!object) PyErr_Format(PyExc_TypeError, "torch has no %s", complex ? complex_name(dtype) : numpy_name(dtype));
-  } else {
-    const int number = complex ? complex_type_number(dtype) : type_number(dtype);
-    object = Ref::steal(reinterpret_cast<PyObject*>(PyArray_DescrFromType(number)));
-  }
-  if (!object) return nullptr;
-  known->emplace_back(key, object);
-  return object.get();
-}
-
-std::optional<DType> torch_dtype_named(PyObject* object) {
-  for (int i = 0; i <= static_cast<int>(DType::f64_); i++) {
-    if (dtype_object(Library::torch, static_cast<DType>(i), false) == object) return static_cast<DType>(i);
-    PyErr_Clear();
-  }
-  return {};
 }
 
 }  // namespace appy::runtime

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "ir/ir.h"
 #include "runtime/signature.h"
@@ -53,6 +54,10 @@ const char* read_array(Library, PyObject*, ForeignArray*);
 /// The extents of an array of any library, NumPy's subclasses included: how many, -1 where it is no array.
 int extents_of(PyObject*, int64_t extents[ForeignArray::max_rank]);
 
+/// module.path as a new reference; null, with no exception set, where it is not there or the module is not loaded.
+Ref module_attribute(const char* module, std::string_view path);
+
+// device_libraries.cpp
 /// The stream that the library works on now, on that device; nothing where the library does not say, with no exception
 /// set.
 std::optional<uintptr_t> current_stream(Library, int device);
@@ -70,5 +75,7 @@ PyObject* make_zero_d(Library, int device, ir::DType dtype, bool complex, PyObje
 PyObject* dtype_object(Library, ir::DType, bool complex);
 /// The dtype that an object of torch's names: torch.float32.
 std::optional<ir::DType> torch_dtype_named(PyObject*);
+/// Is that what torch makes of Python's floats, as it does unless it is told otherwise?
+bool torch_defaults_to_float32();
 
 }  // namespace appy::runtime

@@ -6,6 +6,7 @@
 #include "trace/complex.h"
 #include "trace/tagged.h"
 #include "trace/tensor.h"
+#include "trace/torch.h"
 
 namespace appy::trace {
 namespace {
@@ -321,6 +322,10 @@ Traced divide(Context& c, const Traced& a, const Traced& b) {
 }
 
 Traced binary(Context& c, BinaryOp op, const Traced& a, const Traced& b) {
+  if (op == BinaryOp::true_divide) {
+    if (std::optional<Traced> quotient = torch_quotient(c, a, b)) return *quotient;
+  }
+  if (auto cast = torch_operands(c, op, a, b)) return binary(c, op, cast->first, cast->second);
   if (is_complex(a) || is_complex(b)) return complex_binary(c, op, a, b);
   if (is_tensor(a) || is_tensor(b)) {
     if (op == BinaryOp::matrix_multiply) return matmul(c, a, b, false);

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "runtime/device_arrays.h"
 #include "runtime/numpy.h"
 #include "runtime/scalar.h"
 #include "trace/arithmetic.h"
@@ -8,6 +9,7 @@
 #include "trace/functions.h"
 #include "trace/handlers.h"
 #include "trace/tensor.h"
+#include "trace/torch.h"
 
 namespace appy::trace {
 namespace {
@@ -15,6 +17,12 @@ namespace {
 using ir::Value;
 
 Traced dtype_object(Context& c, DType t) {
+  if (c.library() == runtime::Library::torch) {
+    PyObject* own = runtime::dtype_object(runtime::Library::torch, t, false);
+    if (own) return constant(c, own);
+    PyErr_Clear();
+    refuse(c, AbortId::attribute_, "dtype");
+  }
   const Ref descr = Ref::steal(reinterpret_cast<PyObject*>(PyArray_DescrFromType(runtime::type_number(t))));
   return constant(c, descr.get());
 }
@@ -179,6 +187,11 @@ Traced call_method(Context& c, const Traced& self, const std::string& name, Args
 
 Traced getattr(Context& c, const Traced& t, std::string_view name) {
   if (is_complex(t)) return complex_attribute(c, t, name);
+  if (is_torch(c, t)) {
+    const bool matrix = !is_tensor(t) || as_tensor(c, t)->rank() == 2;
+    if (has_torch_method(name)) return method(t, name);
+    if (name == "real" || (name == "T" && !matrix)) refuse(c, AbortId::attribute_, std::string(name) + " of a tensor");
+  }
   std::optional<Traced> found;
   if (t.kind == Kind::array || t.kind == Kind::tensor) found = array_attribute(c, t, name);
   if (t.kind == Kind::scalar) found = scalar_attribute(c, t, name);

@@ -4,6 +4,7 @@
 #include "trace/semantics.h"
 #include "trace/tagged.h"
 #include "trace/tensor.h"
+#include "trace/torch.h"
 
 namespace appy::trace {
 namespace {
@@ -124,6 +125,7 @@ Value* numpy_compare(Context& c, CompareOp op, const Traced& a, const Traced& b)
 }
 
 Traced compare(Context& c, CompareOp op, const Traced& a, const Traced& b) {
+  if (auto cast = torch_comparands(c, a, b)) return compare(c, op, cast->first, cast->second);
   if (is_complex(a) || is_complex(b)) return complex_compare(c, op, a, b);
   Emit e(c);
   if (is_tensor(a) || is_tensor(b)) {

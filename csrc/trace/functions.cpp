@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "runtime/device_arrays.h"
 #include "runtime/numpy.h"
 #include "runtime/scalar.h"
 #include "trace/arithmetic.h"
@@ -12,6 +13,7 @@
 #include "trace/handlers.h"
 #include "trace/tagged.h"
 #include "trace/tensor.h"
+#include "trace/torch.h"
 
 namespace appy::trace {
 namespace {
@@ -213,6 +215,7 @@ std::optional<int> type_number_named(PyObject* o) {
 }
 
 std::optional<DType> dtype_named(PyObject* o) {
+  if (std::strcmp(Py_TYPE(o)->tp_name, "torch.dtype") == 0) return runtime::torch_dtype_named(o);
   const std::optional<int> number = type_number_named(o);
   return number ? runtime::dtype_of(*number) : std::nullopt;
 }
@@ -253,11 +256,24 @@ void review_library(Context& c, PyObject* callable) {
 
 }  // namespace
 
+Traced call_elementwise(Context& c, const char* numpy_name, Args args) {
+  for (const Function& row : rows) {
+    if (std::strcmp(row.module, "numpy") != 0 || std::strcmp(row.name, numpy_name) != 0) continue;
+    const auto count = static_cast<int>(args.size());
+    if (count < row.min_args || count > row.max_args) {
+      refuse(c, AbortId::call_, std::string(numpy_name) + " with these arguments");
+    }
+    return call_row(c, row, args);
+  }
+  refuse(c, AbortId::call_, numpy_name);
+}
+
 std::optional<Traced> call(Context& c, const Traced& callable, Args args,
                            std::span<const std::pair<std::string, Traced>> kwargs) {
   if (std::optional<Traced> result = call_complex(c, callable, args, kwargs)) return result;
   if (callable.kind == Kind::method) {
     const Traced& self = callable.items.at(0);
+    if (is_torch(c, self)) return call_torch_method(c, self, callable.name, args, kwargs);
     if (self.kind == Kind::array || self.kind == Kind::tensor) {
       return call_tensor_method(c, self, callable.name, args, kwargs);
     }
@@ -267,6 +283,7 @@ std::optional<Traced> call(Context& c, const Traced& callable, Args args,
   }
   if (callable.kind != Kind::object) refuse(c, AbortId::call_, name_of_callable(callable));
   PyObject* object = callable.object.get();
+  if (std::optional<Traced> result = call_torch(c, object, args, kwargs)) return result;
   if (const std::optional<DType> t = scalar_class_dtype(object); t && kwargs.empty() && args.size() <= 1) {
     return np_scalar(args.empty() ? Emit(c).integer(*t, 0) : constructed(c, args[0], *t));
   }

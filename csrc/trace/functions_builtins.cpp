@@ -5,6 +5,7 @@
 #include "trace/handlers.h"
 #include "trace/tagged.h"
 #include "trace/tensor.h"
+#include "trace/torch.h"
 
 namespace appy::trace {
 namespace {
@@ -84,7 +85,8 @@ Traced builtin_bool(Context& c, const Function&, Args args) {
   return py_bool(args.empty() ? c.builder().boolean(false) : truth(c, args[0]));
 }
 
-Traced builtin_divmod(Context& c, const Function&, Args args) {
+Traced builtin_divmod(Context& c, const Function& f, Args args) {
+  if (is_torch(c, args[0]) || is_torch(c, args[1])) refuse_call(c, f, args);
   return divide(c, number(c, args[0], &args[1]), number(c, args[1], &args[0]));
 }
 
@@ -170,6 +172,7 @@ Traced builtin_range(Context& c, const Function&, Args args) {
 }
 
 Traced builtin_round(Context& c, const Function& f, Args args) {
+  if (is_torch(c, args[0])) refuse_call(c, f, args);
   Emit e(c);
   const Traced x = number(c, args[0]);
   const bool digits = args.size() == 2 && !(args[1].kind == Kind::object && args[1].object.get() == Py_None);

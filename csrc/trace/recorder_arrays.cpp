@@ -74,6 +74,7 @@ Traced Recorder::read_array(Library library, PyObject* value, Input in) {
     in.aligned = a.is_aligned();
     in.object = Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(value)));
   }
+  if (library == Library::torch && a.complex) abort(AbortId::foreign_array_, in.name + ", a complex tensor,");
   in.library = library;
   in.device = a.device;
   enter_library(library, a.device, in.name);
@@ -119,6 +120,9 @@ void Recorder::enter_library(Library library, int device, const std::string& nam
                                       name + " is " + owner_of(library, device));
   }
   if (!library_name_.empty()) return;
+  if (library == Library::torch && !runtime::torch_defaults_to_float32()) {
+    abort(AbortId::foreign_array_, name + ", a tensor where torch's default dtype is not float32,");
+  }
   library_name_ = name;
   signature_.library = library;
   signature_.device = device;
@@ -134,6 +138,7 @@ void Recorder::make_arrays_of(const char* module, const char* function) {
     home = name ? name : "numpy";
   }
   const std::string what = home + "." + function;
+  if (home == "torch.cpu") return enter_library(Library::torch, runtime::host_memory, "torch." + std::string(function));
   if (home == "numpy") return enter_library(Library::numpy, runtime::host_memory, what);
   if (home != "cupy" && home != "torch") abort(AbortId::call_, what);
   enter_library(home == "cupy" ? Library::cupy : Library::torch, unknown_device, what);
@@ -143,6 +148,10 @@ void Recorder::make_arrays_of(const char* module, const char* function) {
 void Recorder::require_place() const {
   if (signature_.device == unknown_device) {
     abort(AbortId::mixed_arrays_, library_name_ + " makes an array beside none that is there");
+  }
+  // They are none of torch's numbers.
+  if (signature_.library == Library::torch && numpy_scalars_) {
+    abort(AbortId::mixed_arrays_, library_name_ + " is torch's, and there is a number of NumPy's");
   }
 }
 

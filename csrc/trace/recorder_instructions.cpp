@@ -219,8 +219,9 @@ void Recorder::store_element(const Instruction& i, Traced container, Traced inde
     atomic_update(*this, s.op, s.traced.items[0], s.traced.items[1], s.traced.items[2]);
     return;
   }
-  const Traced value = pop();
-  if (in_atomic_statement(i)) run_in_order(*this);  // x[k] = max(x[k], v)
+  Traced value = pop();
+  if (is_zero_d_array(value) && !value.tag) value.kind = Kind::zero_d;  // which is cast as an array is
+  if (in_atomic_statement(i)) run_in_order(*this);                      // x[k] = max(x[k], v)
   setitem(*this, container, index, value);
 }
 

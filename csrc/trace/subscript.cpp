@@ -119,7 +119,12 @@ void atomic_update(Context& c, BinaryOp op, const Traced& container, const Trace
   const DType element = container.value->type.dtype;
   if (!has_atomic(c, op, element, value)) {
     run_in_order(c);
-    setitem(c, container, index, binary(c, op, getitem(c, container, index), value));
+    Traced result = binary(c, op, getitem(c, container, index), value);
+    const bool real = result.is_scalar() && ir::is_real(result.value->type.dtype);
+    if (c.library() != runtime::Library::numpy && real && !ir::is_real(element)) {
+      refuse(c, AbortId::operands_, "an in-place operator whose result does not fit the array's dtype");
+    }
+    setitem(c, container, index, result);
     return;
   }
   const std::vector<Value*> indices = checked_indices(c, container, index);

@@ -77,6 +77,8 @@ Selected slice(Context& c, const Traced& t, Value* extent, Value** count) {
     refuse(c, AbortId::subscript_, "a slice whose step is no constant");
   }
   const auto given = [&](const Traced& bound) { return wrapped(c, as_index(c, bound), extent); };
+  if (*by < 0 && c.library() == runtime::Library::torch)
+    refuse(c, AbortId::subscript_, "of a tensor with a step below 0");
   Selected out;
   out.step = *by;
   Value* distance = nullptr;
@@ -148,7 +150,8 @@ std::vector<Item> items_of(Context& c, const Tensor& t, const Traced& index) {
       dim += static_cast<size_t>(mask->rank());
     } else if (is_tensor(item) || item.kind == Kind::array) {
       const TensorRef indices = as_tensor(c, item);
-      if (!ir::is_int(indices->dtype)) refuse(c, AbortId::subscript_, "an array that is no integer array");
+      const bool bytes = indices->dtype == DType::u8_ && c.library() == runtime::Library::torch;  // a mask there
+      if (!ir::is_int(indices->dtype) || bytes) refuse(c, AbortId::subscript_, "an array that is no integer array");
       items.push_back({item, indices, false});
       dim++;
     } else {

@@ -6,6 +6,7 @@
 #include "trace/arithmetic.h"
 #include "trace/conversion.h"
 #include "trace/tensor_mapping.h"
+#include "trace/torch.h"
 
 namespace appy::trace {
 namespace {
@@ -312,10 +313,12 @@ void assign(Context& c, const TensorRef& target, const Traced& value) {
 }
 
 Traced updated(Context& c, BinaryOp op, const TensorRef& target, const Traced& value) {
-  const Traced operands[] = {tensor(target), value};
+  Traced operands[] = {tensor(target), value};
+  if (auto cast = torch_operands(c, op, operands[0], value)) std::tie(operands[0], operands[1]) = *std::move(cast);
   const Traced result = map(c, operands, [op](Context& context, Scalars x) { return binary(context, op, x[0], x[1]); });
   const TensorRef& made = result.tensor;
-  if (!casts_same_kind(made->dtype, target->dtype)) {
+  const bool torch = c.library() == runtime::Library::torch;
+  if (!(torch ? torch_casts : casts_same_kind)(made->dtype, target->dtype)) {
     refuse(c, AbortId::operands_, "an in-place operator whose result does not fit the array's dtype");
   }
   bool fits = made->rank() == target->rank();

@@ -3,6 +3,7 @@
 #include "trace/semantics.h"
 #include "trace/tagged.h"
 #include "trace/tensor.h"
+#include "trace/torch.h"
 
 namespace appy::trace {
 namespace {
@@ -17,6 +18,11 @@ PyObject* (*const python_functions[])(PyObject*) = {PyNumber_Negative, PyNumber_
 Traced unary(Context& c, UnaryOp op, const Traced& t) {
   if (is_complex(t)) return complex_unary(c, op, t);
   Emit e(c);
+  if (op == UnaryOp::negative && is_torch(c, t) && !t.tag) {
+    const DType dtype = is_tensor(t) ? as_tensor(c, t)->dtype : t.value->type.dtype;
+    const bool wide = dtype == DType::u16_ || dtype == DType::u32_ || dtype == DType::u64_;
+    if (dtype == DType::bool_ || wide) refuse(c, AbortId::operands_, "the negative of such a tensor");
+  }
   if (is_tensor(t) && op != UnaryOp::not_) {
     const Traced operands[] = {t};
     return map(c, operands, [op](Context& context, Scalars x) { return unary(context, op, x[0]); });

@@ -42,8 +42,8 @@ def config(**changes: Any) -> dict[str, Any]:
     """Sets options of the process, for regions compiled from then on, and returns all of them.
 
     ``dump``: stages to print (``"bytecode,ir,passes,asm"``); ``backend``: auto, cpu, cuda or eval; ``isa``: avx2 or
-    avx512; ``disabled_passes``: a list of names; ``sync``: regions on a device wait for it; ``emulated``: pointers of
-    devices are the host's.
+    avx512; ``disabled_passes``: a list of names; ``stream_bytes``: see docs/options.md; ``sync``: regions on a device
+    wait for it; ``emulated``: pointers of devices are the host's.
     """
     known = _C.get_config()
     for name in changes:

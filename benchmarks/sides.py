@@ -59,6 +59,7 @@ def c(suite, folder: Path):
         "periodic": one_to_one(lib.periodic),
         "guarded": one_to_one(lib.guarded),
         "triad": lambda a, b, c: lib.triad(i64(len(a)), p(a), p(b), p(c)),
+        "triad_streaming": lambda a, b, c: lib.triad_streaming(i64(len(a)), p(a), p(b), p(c)),
     }.get
 
 

@@ -31,7 +31,7 @@ class Side:
         function = self.function(name)
         if function is None:
             return None
-        if name == "triad":
+        if name.startswith("triad"):
             args = tuple(np.ones(self.suite.N) for _ in range(3))
         else:
             args = self.suite.CASES[name]()

@@ -81,7 +81,8 @@ std::unique_ptr<runtime::Kernel> compile_for_cpu(const ir::Graph& graph, const R
   if (config().isa == "avx2") isa = cpu::Isa::avx2;
   if (config().isa == "avx512") isa = cpu::Isa::avx512;
   const std::string name = options.name + ":" + std::to_string(options.line);
-  return cpu::compile(graph, {.isa = isa, .keep_listing = listing, .name = name});
+  return cpu::compile(graph,
+                      {.isa = isa, .keep_listing = listing, .name = name, .stream_bytes = config().stream_bytes});
 }
 
 std::unique_ptr<runtime::Kernel> compile_for(Backend backend, const ir::Graph& graph,

@@ -45,12 +45,14 @@ struct RegionOptions {
 };
 
 /// Options of the process, read from the environment once: APPY_DUMP, APPY_BACKEND (cpu, eval, cuda), APPY_ISA (avx2,
-/// avx512), APPY_DISABLE_PASS (names). Tests may change them; they hold for regions compiled from then on.
+/// avx512), APPY_DISABLE_PASS (names), APPY_STREAM_BYTES. Tests may change them; they hold for regions compiled from
+/// then on.
 struct Config {
   uint8_t dump = 0;
   Backend backend = Backend::automatic;
   std::string isa;
   std::vector<std::string> disabled_passes;
+  int64_t stream_bytes = -1;  // see cpu::Options
   bool sync = false;      // regions on a device wait for it, so that what fails in them is raised at their end
   bool emulated = false;  // pointers of devices are pointers of the host: their arrays can be used by all backends
 };

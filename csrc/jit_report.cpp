@@ -1,5 +1,6 @@
 #include "jit_report.h"
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 
@@ -36,6 +37,9 @@ Config read_environment() {
   if (backend == "cuda") c.backend = Backend::cuda;
   c.isa = variable("APPY_ISA");
   c.disabled_passes = split(variable("APPY_DISABLE_PASS"));
+  const std::string bytes = variable("APPY_STREAM_BYTES");
+  const auto [end, error] = std::from_chars(bytes.data(), bytes.data() + bytes.size(), c.stream_bytes);
+  if (error != std::errc{} || *end) c.stream_bytes = -1;
   return c;
 }
 

@@ -275,6 +275,8 @@ void set_config(const py::dict& changes) {
       config.sync = py::cast<bool>(value);
     else if (name == "emulated")
       config.emulated = py::cast<bool>(value);
+    else if (name == "stream_bytes")
+      config.stream_bytes = py::cast<int64_t>(value);
     else
       throw py::type_error("unknown option '" + name + "'");
   }
@@ -297,6 +299,7 @@ py::dict get_config() {
   out["disabled_passes"] = config.disabled_passes;
   out["sync"] = config.sync;
   out["emulated"] = config.emulated;
+  out["stream_bytes"] = config.stream_bytes;
   return out;
 }
 

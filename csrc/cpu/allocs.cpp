@@ -20,7 +20,7 @@ void Function::emit_alloc(const ir::Op& op) {
   const x86::Reg arguments[] = {context_, words, bits};
   call(reinterpret_cast<const void*>(&make_array), status, arguments);
   cc_.test(status, status);
-  cc_.jnz(cold([this, status] { cc_.ret(status); }));
+  cc_.jnz(cold([this, status] { leave(status); }));
   // Addresses in the array are computed behind this place, not in front of the function or of a loop around it.
   const bool top = depth() == 0 && (!op.parent->owner || op.parent->owner == root_);
   if (!top && levels_.back().block != op.parent) {

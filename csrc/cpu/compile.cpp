@@ -116,7 +116,7 @@ std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, const Options& 
   cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateIntermediate |
                           asmjit::DiagnosticOptions::kValidateAssembler);
 #endif
-  Module module(graph, isa, cc);
+  Module module(graph, isa, options.stream_bytes, cc);
   Function(module).emit_region();
   for (size_t i = 0; i < module.outlined.size(); ++i) {
     const Outlined outlined = module.outlined[i];

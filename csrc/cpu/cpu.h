@@ -24,7 +24,8 @@ std::string_view name_of(Isa);
 struct Options {
   Isa isa = Isa::none;  // none: detect()
   bool keep_listing = false;
-  std::string_view name;  // for the perf map
+  std::string_view name;      // for the perf map
+  int64_t stream_bytes = -1;  // stores of loops that move more go around the caches; -1: the last-level cache's size
 };
 
 /// Throws Abort for what this backend cannot do.

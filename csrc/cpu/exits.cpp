@@ -112,7 +112,7 @@ void Function::emit_poll(const ir::Op& op) {
       const auto at = static_cast<int32_t>(offsetof(runtime::Failure, has_state));
       cc_.mov(x86::byte_ptr(context_, kFailure + at), 1);
     }
-    cc_.ret(status);
+    leave(status);
   });
   cc_.cmp(x86::dword_ptr(flag_), 0);
   cc_.jne(slow);

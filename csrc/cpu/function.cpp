@@ -67,7 +67,18 @@ asmjit::Label Function::cold(std::function<void()> f) {
 void Function::leave(runtime::Status status) {
   x86::Gp r = cc_.newGpq();
   load_imm(r, static_cast<int64_t>(status));
-  cc_.ret(r);
+  leave(r);
+}
+
+void Function::leave(x86::Gp status) {
+  if (streamed_.hasBase()) {
+    asmjit::Label ordered = cc_.newLabel();
+    cc_.cmp(streamed_, 0);
+    cc_.je(ordered);
+    cc_.sfence();
+    cc_.bind(ordered);
+  }
+  cc_.ret(status);
 }
 
 void Function::write_results(std::span<ir::Value* const> values) {

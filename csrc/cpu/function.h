@@ -15,6 +15,7 @@
 
 #include "cpu/context.h"
 #include "cpu/module.h"
+#include "cpu/streams.h"
 
 namespace appy::cpu {
 
@@ -132,6 +133,14 @@ class Function {
   /// f is emitted behind the hot code.
   asmjit::Label cold(std::function<void()> f);
   void leave(runtime::Status);
+  void leave(x86::Gp status);
+
+  // Streams.
+  /// 1 if the stream of this simd loop, about to be emitted, is to go around the caches, else 0; invalid if that is
+  /// known to be never so.
+  x86::Gp worth_streaming(const Stream&);
+  /// What was stored around the caches is ordered before the function returns; `flag` is 1 where something was.
+  void note_streamed(x86::Gp flag);
 
   // Memory.
   x86::Mem view_word(const ir::Value* view, int word);
@@ -247,6 +256,7 @@ class Function {
   bool alone_ = true;             // atomics need not be indivisible
   x86::Gp context_, args_, results_, flag_;
   const ir::Op* left_out_ = nullptr;
+  x86::Mem streamed_;  // dword: were there stores around the caches? None: there are none in the code
   std::vector<x86::Reg> regs_;
   std::vector<int> depths_;
   std::vector<int> homes_;                       // by the view's id

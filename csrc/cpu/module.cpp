@@ -4,9 +4,10 @@
 
 namespace appy::cpu {
 
-Module::Module(const ir::Graph& graph, Isa isa, x86::Compiler& cc)
+Module::Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, x86::Compiler& cc)
     : graph(graph),
       isa(isa),
+      stream_bytes(stream_bytes),
       cc(cc),
       uses(graph.value_count()),
       user(graph.value_count()),

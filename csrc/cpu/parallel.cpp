@@ -134,6 +134,19 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
       if (seen.insert(v).second) outlined.captured.push_back(v);
     }
   });
+  // How much a stream writes follows from the bounds of this loop and those around it, too.
+  const auto capture_bounds = [&](const ir::Op& simd_loop) {
+    for (const ir::Op* around : find_stream(m_.graph, simd_loop).loops) {
+      for (const ir::Value* v : {around->operands[0], around->operands[1]}) {
+        if (is_const(v) || m_.param_word[v->id] >= 0 || !ir::defined_outside(*v, body)) continue;
+        if (seen.insert(v).second) outlined.captured.push_back(v);
+      }
+    }
+  };
+  if (loop.loop->simd) capture_bounds(loop);
+  ir::walk(*loop.blocks[0], [&](ir::Op& op) {
+    if (op.code == Opcode::for_ && op.loop->simd) capture_bounds(op);
+  });
   const auto signature = asmjit::FuncSignatureT<int64_t, void*, void*, int64_t, int64_t, int64_t>();
   cc_.newFuncNode(&outlined.node, signature);
   Outlined alone = outlined;
@@ -204,7 +217,7 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
   const x86::Reg arguments[] = {context_, data};
   call(reinterpret_cast<const void*>(&run_parallel), status, arguments);
   cc_.test(status, status);
-  cc_.jnz(cold([this, status] { cc_.ret(status); }));
+  cc_.jnz(cold([this, status] { leave(status); }));
   if (!carried.empty()) {
     x86::Gp partials = cc_.newGpq(), chunks = cc_.newGpq();
     auto field = [&](size_t offset) {

@@ -1,4 +1,6 @@
 // Parallel loops at run time: chunks of the iteration space on the pool's threads, and who wins when some fail.
+#include <immintrin.h>
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -152,6 +154,7 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
     copies.resize(std::max(copies.size(), team.private_size * static_cast<size_t>(team.threads)));
     team.copies = copies.data();
   }
+  _mm_sfence();  // what the caller's code stored around the caches
   if (team.chunks < 2 || !runtime::run_job(team, std::min<int>(team.threads, static_cast<int>(team.chunks)))) {
     // The same chunks on one thread: the result does not depend on who was free.
     Context own;

@@ -127,7 +127,7 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
   }
   setup_accumulators(carried);
   asmjit::Label aligned = cc_.newLabel();
-  if (store_to_align(bounds)) {
+  if (plan_stream(bounds) || store_to_align(bounds)) {
     rest_ = cc_.newGpq("rest");
     cc_.xor_(rest_.r32(), rest_.r32());
   }
@@ -227,11 +227,15 @@ void VectorLoop::iteration(bool masked) {
   loops_.pop_back();
 }
 
+bool VectorLoop::may_align(const Function::Bounds& bounds) const {
+  if (masked_only_ || d_.has_inner_loop || d_.has_check || !accumulators_.empty()) return false;
+  if (!bounds.step_known || bounds.step != 1) return false;
+  return bounds.known_trips < 0 || bounds.known_trips >= kWorthAligning * lanes_;
+}
+
 const ir::Op* VectorLoop::store_to_align(const Function::Bounds& bounds) const {
-  const bool simple = !masked_only_ && !d_.has_inner_loop && !d_.has_check && accumulators_.empty();
   // Where there is much to compute, a store that crosses a cache line is no matter.
-  if (!simple || d_.ops > 24 || !bounds.step_known || bounds.step != 1) return nullptr;
-  if (bounds.known_trips >= 0 && bounds.known_trips < kWorthAligning * lanes_) return nullptr;
+  if (!may_align(bounds) || d_.ops > 24) return nullptr;
   for (const ir::Op* op = loop_.blocks[0]->first; op; op = op->next) {
     if (op->code != Opcode::store_ || bytes(op->operands[0]->type.dtype) != f_.module().vector_bytes()) continue;
     if (op->operands[0]->type.dtype == DType::bool_) continue;
@@ -250,9 +254,42 @@ const ir::Op* VectorLoop::store_to_align(const Function::Bounds& bounds) const {
   return nullptr;
 }
 
-void VectorLoop::align(const ir::Op& store) {
+bool VectorLoop::plan_stream(const Function::Bounds& bounds) {
+  if (!may_align(bounds)) return false;
+  stream_ = find_stream(f_.module().graph, loop_);
+  std::erase_if(stream_.stores, [&](const ir::Op* store) { return bytes(store->operands[0]->type.dtype) < 16; });
+  if (stream_.stores.empty()) return false;
+  worth_streaming_ = f_.worth_streaming(stream_);
+  return worth_streaming_.isValid();
+}
+
+void VectorLoop::decide_to_stream() {
+  x86::Gp wrong = cc_.newGpq();
+  cc_.xor_(wrong.r32(), wrong.r32());
+  for (const ir::Op* store : stream_.stores) {
+    x86::Gp at = cc_.newGpq();
+    x86::Mem first = place(*store).base;
+    first.setSize(0);
+    cc_.lea(at, first);
+    cc_.and_(at, bytes(store->operands[0]->type.dtype) - 1);
+    cc_.or_(wrong, at);
+  }
+  streaming_ = cc_.newGpq("streaming");
+  x86::Gp none = cc_.newGpq();
+  cc_.xor_(none.r32(), none.r32());
+  cc_.mov(streaming_, worth_streaming_);
+  cc_.test(wrong, wrong);
+  cc_.cmovnz(streaming_, none);
+  f_.note_streamed(streaming_);
+}
+
+void VectorLoop::align(const ir::Op& store, x86::Gp only_if) {
   asmjit::Label done = cc_.newLabel();
   x86::Gp before = cc_.newGpq();
+  if (only_if.isValid()) {
+    cc_.test(only_if, only_if);
+    cc_.jz(done);
+  }
   cc_.cmp(left_, kWorthAligning * lanes_);
   cc_.jb(done);
   const Place p = place(store);
@@ -286,7 +323,12 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
     for (size_t u = 1; u < accumulators_[k].size(); ++u) f_.move(accumulators_[k][u], accumulators_[k][0]);
   }
   enter_level(bounds);
-  if (rest_.isValid()) align(*store_to_align(bounds));
+  if (worth_streaming_.isValid()) {
+    align(*stream_.stores[0], store_to_align(bounds) ? x86::Gp() : worth_streaming_);
+    decide_to_stream();
+  } else if (rest_.isValid()) {
+    align(*store_to_align(bounds), {});
+  }
   const ir::Op* poll = f_.strip_poll(loop_);
   asmjit::Label strip = cc_.newLabel();
   x86::Gp until;
@@ -318,6 +360,7 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
     cc_.cmp(left_, group);
     cc_.jae(head);
   }
+  streaming_ = {};
   f_.pop_level();
   merge_accumulators();
   cc_.test(left_, left_);

@@ -65,8 +65,15 @@ class VectorLoop {
   void main_loop(const Function::Bounds&, asmjit::Label reduced);
   /// A store of whole vectors that is worth aligning, or null.
   const ir::Op* store_to_align(const Function::Bounds&) const;
-  /// Lets the masked loop do the iterations before the first at which the store is aligned.
-  void align(const ir::Op& store);
+  /// Does the main loop consist of unmasked, unchecked code that the masked loop may enter in between?
+  bool may_align(const Function::Bounds&) const;
+  /// Lets the masked loop do the iterations before the first at which the store is aligned, where `only_if` (may be
+  /// invalid) is not 0.
+  void align(const ir::Op& store, x86::Gp only_if);
+  /// The stores of this loop that can go around the caches; false: there are none.
+  bool plan_stream(const Function::Bounds&);
+  /// Sets `streaming_`: is the stream worth it, and are its stores aligned?
+  void decide_to_stream();
   void masked_loop(const Function::Bounds&);
   void iteration(bool masked);
   /// Does the carried value take part in a leader's group?
@@ -212,6 +219,8 @@ class VectorLoop {
   void store_masked(ir::DType, x86::Mem, x86::Vec, x86::Reg mask);
   x86::Reg load_contiguous(ir::DType, x86::Mem, bool masked, int u);
   void store_contiguous(ir::DType, x86::Mem, x86::Vec, bool masked, int u);
+  /// Stores whole registers of a stream, around the caches where `streaming_` says so.
+  void store_stream(ir::DType, const Place&, const Regs&);
   x86::Reg gather(const ir::Op&, const Place&, int u);
   void scatter(const ir::Op&, const Place&, int u, x86::Vec value);
   x86::Vec reverse(ir::DType, x86::Vec);
@@ -297,6 +306,8 @@ class VectorLoop {
   std::vector<Regs> accumulators_;
   x86::Gp iv_, left_, lane_step_;
   x86::Gp rest_;  // iterations after those that align a store
+  Stream stream_;
+  x86::Gp worth_streaming_, streaming_;  // 0 or 1; the first for the whole loop, the second in the main loop only
   int64_t step_ = 1;
   x86::Gp failed_;
   asmjit::Label replay_;

@@ -480,6 +480,10 @@ void VectorLoop::store(const ir::Op& op) {
   Regs values = get(op.operands[0]);
   if (store_with_neighbour(op, values)) return;
   const Place p = place(op);
+  if (streaming_.isValid() && exec_.all && p.kind == Place::Kind::contiguous &&
+      std::find(stream_.stores.begin(), stream_.stores.end(), &op) != stream_.stores.end()) {
+    return store_stream(t, p, values);
+  }
   for (int u = 0; u < unroll_; ++u) {
     x86::Reg v = values[static_cast<size_t>(u)];
     if (t == DType::bool_) v = cast1(DType::u8_, DType::bool_, v);
@@ -493,6 +497,27 @@ void VectorLoop::store(const ir::Op& op) {
       scatter(op, p, u, as_vec(v));
     }
   }
+}
+
+void VectorLoop::store_stream(DType t, const Place& p, const Regs& values) {
+  const int n = bytes(t);
+  std::vector<x86::Mem> to;
+  std::vector<x86::Vec> from;
+  for (int u = 0; u < unroll_; ++u) {
+    to.push_back(lane_group(p, u));
+    to.back().setSize(static_cast<uint32_t>(n));
+    from.push_back(sized(as_vec(values[static_cast<size_t>(u)]), n));
+  }
+  asmjit::Label back = cc_.newLabel();
+  asmjit::Label around = f_.cold([this, t, to, from, back] {
+    const InstId id = t == DType::f64_ ? Id::kIdVmovntpd : t == DType::f32_ ? Id::kIdVmovntps : Id::kIdVmovntdq;
+    for (size_t u = 0; u < to.size(); ++u) cc_.emit(id, to[u], from[u]);
+    cc_.jmp(back);
+  });
+  cc_.test(streaming_, streaming_);
+  cc_.jnz(around);
+  for (size_t u = 0; u < to.size(); ++u) store_contiguous(t, to[u], from[u], false, static_cast<int>(u));
+  cc_.bind(back);
 }
 
 void VectorLoop::scatter(const ir::Op& op, const Place& p, int u, x86::Vec value) {

@@ -125,10 +125,10 @@ inline Run reference(const ir::Graph& graph, std::vector<Arg> args) {
 }
 
 /// The graph's code, once the pass has run without which the backend does not know f16.
-inline std::unique_ptr<runtime::Kernel> code_of(const ir::Graph& graph, Isa isa) {
+inline std::unique_ptr<runtime::Kernel> code_of(const ir::Graph& graph, Isa isa, int64_t stream_bytes = -1) {
   auto known = ir::clone(graph);
   passes::find("halves")->run(*known);
-  return compile(*known, {isa, true, {}});
+  return compile(*known, {.isa = isa, .keep_listing = true, .stream_bytes = stream_bytes});
 }
 
 /// The number of a float's word.
@@ -136,9 +136,9 @@ inline double number(Word w, DType t) {
   return std::bit_cast<double>(ir::evaluate_op(ir::Opcode::cast_, DType::f64_, t, {&w, 1}));
 }
 
-inline Run machine(const ir::Graph& graph, std::vector<Arg> args, Isa isa, int threads = 1) {
+inline Run machine(const ir::Graph& graph, std::vector<Arg> args, Isa isa, int threads = 1, int64_t stream_bytes = -1) {
   Run run;
-  auto kernel = code_of(graph, isa);
+  auto kernel = code_of(graph, isa, stream_bytes);
   const std::vector<Word> words = flatten(args);
   run.results.assign(std::max<size_t>(1, graph.body->last->operands.size()), 0);
   runtime::Invocation invocation;
@@ -180,7 +180,8 @@ inline bool same(Word a, Word b, DType t, int64_t ulps) {
 
 /// Compares machine code on every instruction set with the evaluator. `ulps` < 0 compares memory as bytes and results
 /// exactly.
-inline void expect_same(const std::string& text, const std::vector<Arg>& args, int64_t ulps = 0, int threads = 1) {
+inline void expect_same(const std::string& text, const std::vector<Arg>& args, int64_t ulps = 0, int threads = 1,
+                        int64_t stream_bytes = -1) {
   auto graph = ir::parse(text);
   ASSERT_EQ(ir::verify(*graph), "") << text;
   const Run want = reference(*graph, args);
@@ -188,7 +189,7 @@ inline void expect_same(const std::string& text, const std::vector<Arg>& args, i
     SCOPED_TRACE(std::string(name_of(isa)));
     Run got;
     try {
-      got = machine(*graph, args, isa, threads);
+      got = machine(*graph, args, isa, threads, stream_bytes);
     } catch (const std::exception& error) {
       FAIL() << error.what() << "\n" << text;
     }

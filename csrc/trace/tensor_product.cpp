@@ -22,7 +22,7 @@ constexpr int64_t rows_together = 4;
 /// The number of blocks of columns: where nothing else is divided between workers an even one, for pairs of them.
 Value* blocks_of(Emit& e, Value* columns, bool alone) {
   if (!alone) return e.op(Opcode::pymax_, {e.ceiling(columns, e.i64(column_block)), e.i64(1)});
-  Value* pairs = e.ceiling(columns, e.i64(2 * column_block));
+  Value* pairs = e.op(Opcode::pymax_, {e.ceiling(columns, e.i64(2 * column_block)), e.i64(1)});
   return e.select(e.le(columns, e.i64(few_columns)), e.i64(1), e.op(Opcode::mul_, {pairs, e.i64(2)}));
 }
 

@@ -94,6 +94,51 @@ def test_gesummv_reads_each_matrix_once_and_makes_no_array():
     assert (loops, arrays) == (2, 0) and loads == 3
 
 
+def gemver(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
+    # pragma 0=>parallel 1=>simd
+    a += np.outer(u1, v1) + np.outer(u2, v2)
+    # pragma 0=>parallel
+    x += beta * y @ a + z
+    # pragma 0=>parallel 1=>reduction(sum)
+    w += alpha * a @ x
+
+
+def made_and_summed(a, u, v, s):
+    # pragma 0=>parallel 1=>simd
+    a[:, :] = u[:, None] * v - 1
+    # pragma 0=>parallel
+    s[:] = a.sum(axis=0)
+
+
+def random_arguments(m, n):
+    rng = np.random.default_rng(m + n)
+    rows, columns = rng.random((4, m)), rng.random((4, n))
+    return (1.5, 1.2, rng.random((m, n)), rows[0], columns[0], rows[1], columns[1], rows[2], columns[2], rows[3], columns[3])  # fmt: skip
+
+
+def test_an_updated_matrix_is_summed_by_columns_in_the_same_sweep():
+    text = graph(appy.jit(strict=True)(gemver), *random_arguments(9, 9))
+    # Four rows together, those that are left, and the last statement.
+    assert text.count("load %a[") == 6 and text.count(", %a[") == 5
+    a = np.ones((8, 8))
+    text = graph(appy.jit(strict=True)(made_and_summed), a, np.ones(8), np.ones(8), np.zeros(8))
+    assert text.count("load %a[") == 0 and text.count(", %a[") == 5
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (4, 300), (9, 257), (30, 2050), (1, 5000), (700, 3), (0, 4), (4, 0)])
+def test_sweeps_of_all_shapes(shape):
+    got, want = random_arguments(*shape), random_arguments(*shape)
+    appy.jit(strict=True)(gemver)(*got)
+    gemver(*want)
+    for g, w in zip(got[2:], want[2:]):
+        np.testing.assert_allclose(g, w, rtol=1e-13)
+    _, _, a, u, v, *_, s, _, _ = random_arguments(*shape)
+    s = np.zeros(shape[1])
+    appy.jit(strict=True)(made_and_summed)(a, u, v, s)
+    np.testing.assert_allclose(a, u[:, None] * v - 1, atol=1e-15)
+    np.testing.assert_allclose(s, a.sum(axis=0), rtol=1e-12)
+
+
 def mag(v):
     return np.sqrt(np.sum(v * v))
 

@@ -1,0 +1,285 @@
+// One sweep over a matrix that one nest writes element by element and the next one sums down its columns: the sums go
+// by blocks of columns, rows inside (csrc/trace/tensor_product.cpp), and the elements are made where they are added up.
+// Nothing is computed twice; the matrix is stored once and no longer read again. What is added to the bytes moved is
+// what the producer reads for a whole row, once for each block of columns.
+//
+// Rules for editors:
+// 1. The blocks and rows of the sums have to be shown to hold each element exactly once: the producer runs where the
+//    element was loaded, and nowhere else.
+// 2. The producer moves behind what stands between the two nests: nothing there, and nothing in the sums, may write
+//    what it reads or touch what it writes.
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "ir/builder.h"
+#include "passes/copier.h"
+#include "passes/loops.h"
+#include "passes/range.h"
+#include "passes/subscripts.h"
+
+namespace appy::passes {
+
+using ir::Block;
+using ir::Builder;
+using ir::Effect;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+/// Columns of a block, at least, where there are several.
+constexpr int64_t kColumns = 128;
+
+bool is_constant(const Value& v, int64_t n) { return constant(v) == n; }
+
+bool counts_up(const Op& loop) { return is_constant(*loop.operands[2], 1) && carried_count(loop) == 0; }
+
+bool counts_from_zero(const Op& loop) { return counts_up(loop) && is_constant(*loop.operands[0], 0); }
+
+/// Where the op has this code and `operand` is one of two, the other one; else null.
+const Value* other_operand(const Value& v, Opcode code, const Value& operand) {
+  if (!v.op || v.op->code != code) return nullptr;
+  if (v.op->operands[0] == &operand) return v.op->operands[1];
+  return v.op->operands[1] == &operand ? v.op->operands[0] : nullptr;
+}
+
+/// v == term * scale + offset in dimension d of the access.
+bool is_row(const Op& access, size_t d, const Value& term, int64_t scale, int64_t offset) {
+  const Affine a = row(access, d);
+  return a.terms.size() == 1 && a.coef(term) == scale && a.constant == offset;
+}
+
+/// for i in [0, rows): values of the row; for j in [0, columns): values of the element; store of [i, j].
+struct Producer {
+  Op* loop = nullptr;
+  Op* inner = nullptr;
+  Op* store = nullptr;
+  int64_t row_bytes = 0;  // loaded for a row
+  std::set<const Value*> reads;
+
+  const Value* view() const { return store->view(); }
+};
+
+bool read_producer(Op& loop, Producer& p) {
+  if (!is_for(loop) || !has_permission(loop) || !counts_from_zero(loop) || loop.loop->collapse != 1) return false;
+  p.loop = &loop;
+  for (Op* op = body_of(loop).first; op; op = op->next) {
+    if (op->code == Opcode::yield_ || op->code == Opcode::poll_) continue;
+    if (is_for(*op)) {
+      if (p.inner || !has_permission(*op) || !counts_from_zero(*op)) return false;
+      p.inner = op;
+    } else if (op->code == Opcode::load_ && !p.inner) {
+      p.row_bytes += ir::size_of(op->result()->type.dtype);
+      p.reads.insert(op->view());
+    } else if (!ir::is_pure(op->code)) {
+      return false;
+    }
+  }
+  if (!p.inner || p.inner->loop->annotated != loop.loop->annotated) return false;
+  if (!ir::defined_outside(*p.inner->operands[1], body_of(loop))) return false;
+  for (Op* op = body_of(*p.inner).first; op; op = op->next) {
+    if (op->code == Opcode::yield_ || op->code == Opcode::poll_) continue;
+    if (op->code == Opcode::store_ && !p.store) {
+      p.store = op;
+    } else if (op->code == Opcode::load_ && !p.store) {
+      p.reads.insert(op->view());
+    } else if (!ir::is_pure(op->code)) {
+      return false;
+    }
+  }
+  if (!p.store || p.view()->type.rank != 2) return false;
+  const Value &i = *induction(loop), &j = *induction(*p.inner);
+  if (!is_row(*p.store, 0, i, 1, 0) || !is_row(*p.store, 1, j, 1, 0)) return false;
+  // Of what it writes it reads that very element only.
+  bool own = true;
+  ir::walk(body_of(loop), [&](const Op& op) {
+    if (op.code == Opcode::load_ && op.view() == p.view()) own &= same_element(op, *p.store);
+  });
+  p.reads.erase(p.view());
+  return own;
+}
+
+/// A load of row scale * r + offset, r being the variable of the loop `rows`, in a loop over a block of columns.
+struct Load {
+  Op* op = nullptr;
+  Op* lanes = nullptr;
+  Op* rows = nullptr;
+  int64_t scale = 1, offset = 0;
+};
+
+class Sweeper {
+ public:
+  explicit Sweeper(ir::Graph& graph) : graph_(graph) {}
+
+  bool run(Block& block) {
+    bool changed = false;
+    for (Op *op = block.first, *next; op; op = next) {
+      next = op->next;
+      Producer producer;
+      if (read_producer(*op, producer)) {
+        if (Op* sums = next_loop(producer); sums && fits(producer, *sums)) {
+          merge(producer, *sums);
+          changed = true;
+          continue;
+        }
+      }
+      for (Block* inner : op->blocks) changed |= run(*inner);
+    }
+    return changed;
+  }
+
+ private:
+  /// The next loop of the block, if the producer can run there.
+  static Op* next_loop(const Producer& p) {
+    for (Op* op = p.loop->next; op; op = op->next) {
+      if (is_for(*op)) return op;
+      const Effect effect = ir::info(op->code).effect;
+      const bool passed =
+          effect == Effect::pure || effect == Effect::alloc || (effect == Effect::load && op->view() != p.view());
+      if (!passed) return nullptr;
+    }
+    return nullptr;
+  }
+
+  bool fits(const Producer& p, const Op& sums) {
+    const ir::Loop &x = *p.loop->loop, &y = *sums.loop;
+    if (!has_permission(sums) || !counts_from_zero(sums) || x.annotated != y.annotated) return false;
+    if (x.schedule != y.schedule || x.chunk != y.chunk || x.threads != y.threads || y.collapse != 1) return false;
+    if (p.row_bytes >= kColumns * ir::size_of(p.view()->type.dtype)) return false;
+    loads_.clear();
+    bool plain = true;
+    ir::walk(body_of(sums), [&](Op& op) {
+      plain &= op.code != Opcode::check_ && op.code != Opcode::break_ && op.code != Opcode::continue_;
+      if (!is_access(op)) return;
+      if (op.code != Opcode::load_) plain &= !p.reads.contains(op.view()) && op.view() != p.view();
+      if (op.view() != p.view()) return;
+      Load load;
+      plain &= op.code == Opcode::load_ && read_load(op, sums, load);
+      loads_.push_back(load);
+    });
+    return plain && !loads_.empty() && covers_columns(p, sums) && covers_rows(p, sums);
+  }
+
+  static bool read_load(Op& op, const Op& sums, Load& load) {
+    load.op = &op;
+    load.lanes = op.parent->owner;
+    if (!load.lanes || !is_for(*load.lanes) || !counts_up(*load.lanes)) return false;
+    load.rows = load.lanes->parent->owner;
+    if (!load.rows || !is_for(*load.rows) || !counts_up(*load.rows) || load.rows->parent != &body_of(sums))
+      return false;
+    if (load.lanes->loop->annotated != sums.loop->annotated) return false;
+    if (!is_row(op, 1, *induction(*load.lanes), 1, 0)) return false;
+    const Affine at = row(op, 0);
+    const Value& r = *induction(*load.rows);
+    if (at.terms.size() != 1 || at.coef(r) < 1 || at.coef(r) > 64 || at.constant < 0 || at.constant >= at.coef(r))
+      return false;
+    load.scale = static_cast<int64_t>(at.coef(r));
+    load.offset = static_cast<int64_t>(at.constant);
+    return true;
+  }
+
+  bool equal(const Value& a, const Value& b, const Op& where) {
+    if (&a == &b) return true;
+    Affine below = ranges_->affine(a, where);
+    below.add(ranges_->affine(b, where), -1);
+    if (below.is_constant()) return below.constant == 0;
+    Affine above;
+    above.add(below, -1);
+    return ranges_->proves_nonpositive(below, where) && ranges_->proves_nonpositive(above, where);
+  }
+
+  /// Block b of the count holds [b * width, min(b * width + width, columns)), the width being columns / count, rounded
+  /// up.
+  bool covers_columns(const Producer& p, const Op& sums) {
+    ranges_ = std::make_unique<Ranges>(graph_);
+    const Value &block = *induction(sums), &count = *sums.operands[1], &columns = *p.inner->operands[1];
+    const Value *low = loads_[0].lanes->operands[0], *high = loads_[0].lanes->operands[1];
+    for (const Load& load : loads_) {
+      if (load.lanes->operands[0] != low || load.lanes->operands[1] != high) return false;
+    }
+    const Value* width = other_operand(*low, Opcode::mul_, block);
+    if (!width || !high->op || high->op->code != Opcode::pymin_) return false;
+    const Value *end = high->op->operands[0], *last = high->op->operands[1];
+    if (other_operand(*end, Opcode::add_, *low) != width) std::swap(end, last);
+    if (other_operand(*end, Opcode::add_, *low) != width || !equal(*last, columns, sums)) return false;
+    if (!width->op || width->op->code != Opcode::floordiv_ || width->op->operands[1] != &count) return false;
+    Affine rest = ranges_->affine(*width->op->operands[0], sums);
+    rest.add(ranges_->affine(*last, sums), -1);
+    rest.add(ranges_->affine(count, sums), -1);
+    return rest.is_constant() && rest.constant == -1 && ranges_->proves_ge(count, 1, sums) &&
+           ranges_->proves_ge(*last, 0, sums);
+  }
+
+  /// `scale` rows at a time from 0 on, and those that are left one by one; or all of them one by one.
+  bool covers_rows(const Producer& p, const Op& sums) {
+    const Value& rows = *p.loop->operands[1];
+    const Load& first = loads_[0];
+    if (!is_constant(*first.rows->operands[0], 0)) return false;
+    const auto together = static_cast<size_t>(first.scale);
+    if (together == 1) return loads_.size() == 1 && equal(*first.rows->operands[1], rows, sums);
+    if (loads_.size() != together + 1) return false;
+    std::set<int64_t> offsets;
+    for (size_t k = 0; k < together; ++k) {
+      if (loads_[k].rows != first.rows || loads_[k].scale != first.scale) return false;
+      offsets.insert(loads_[k].offset);
+    }
+    const Load& rest = loads_.back();
+    if (offsets.size() != together || rest.rows == first.rows || rest.scale != 1) return false;
+    const Value& groups = *first.rows->operands[1];
+    const Value* scale = other_operand(*rest.rows->operands[0], Opcode::mul_, groups);
+    const Value& all = *rest.rows->operands[1];
+    if (!scale || !is_constant(*scale, first.scale) || !equal(all, rows, sums)) return false;
+    if (!groups.op || groups.op->operands.size() != 2 || groups.op->operands[0] != &all) return false;
+    const auto by = constant(*groups.op->operands[1]);
+    const bool divides = groups.op->code == Opcode::floordiv_ ? by == first.scale
+                                                              : groups.op->code == Opcode::shr_ && by && *by >= 0 &&
+                                                                    *by < 32 && int64_t{1} << *by == first.scale;
+    return divides && ranges_->proves_ge(all, 0, sums);
+  }
+
+  void merge(const Producer& p, Op& sums) {
+    remark(graph_, ir::Severity::note, "sweep", p.loop->loc,
+           "the loop at " + line_of(graph_, p.loop->loc) + " runs inside the one at " + line_of(graph_, sums.loc) +
+               ", which sums its columns");
+    p.loop->parent->remove(p.loop);
+    std::vector<Value*> to(graph_.value_count());
+    for (const Load& load : loads_) {
+      Copier copier(graph_);
+      Builder b(graph_);
+      b.set_loc(p.loop->loc);
+      b.set_before(load.lanes);
+      Value* r = induction(*load.rows);
+      Value* at = r;
+      if (load.scale != 1) at = b.op(Opcode::mul_, {r, b.i64(load.scale)});
+      if (load.offset != 0) at = b.op(Opcode::add_, {at, b.i64(load.offset)});
+      copier.map(induction(*p.loop), at);
+      copier.map(induction(*p.inner), induction(*load.lanes));
+      const auto copy_all = [&](const Block& from, Op* before) {
+        for (const Op* op = from.first; op; op = op->next) {
+          if (op == p.inner || op->code == Opcode::yield_ || op->code == Opcode::poll_) continue;
+          before->parent->insert_before(before, copier.copy(*op));
+        }
+      };
+      copy_all(body_of(*p.loop), load.lanes);
+      copy_all(body_of(*p.inner), load.op);
+      to[load.op->result()->id] = copier.of(p.store->operands[0]);
+      load.op->parent->remove(load.op);
+    }
+    ir::replace_uses(graph_, to);
+  }
+
+  ir::Graph& graph_;
+  std::unique_ptr<Ranges> ranges_;
+  std::vector<Load> loads_;
+};
+
+}  // namespace
+
+bool sweep(ir::Graph& graph) { return !graph.may_alias && Sweeper(graph).run(*graph.body); }
+
+}  // namespace appy::passes

@@ -68,6 +68,12 @@ void VectorLoop::choose_shape() {
     calls |= op.code != Opcode::scale_ && d_.varying(op.result()) && scalar_function(op.code, op.result()->type.dtype);
   });
   if (calls) main_unroll_ = 1;
+  if (main_unroll_ > 1) {
+    // A square of lanes and elements takes as many registers as it has rows.
+    for (const ir::Op* op = loop_.blocks[0]->first; op; op = op->next) {
+      if (op->code == Opcode::load_ && !side_by_side(*op).empty()) main_unroll_ = 1;
+    }
+  }
   if (loop_.loop->le > 0) {
     while (main_unroll_ > 1 && loop_.loop->le < static_cast<int64_t>(lanes_) * main_unroll_) main_unroll_ /= 2;
   }

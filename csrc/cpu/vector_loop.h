@@ -89,6 +89,9 @@ class VectorLoop {
   bool block(const ir::Block&, const std::function<void(const ir::Op&)>& yield);
   void op(const ir::Op&);
   bool varying_if(const ir::Op&);
+  /// The load gives the condition of the conditional behind it, which does nothing without it, and a mask as long as
+  /// one vector: emits a jump to the label where all of it is false.
+  bool skip_false_masks(const ir::Op& load, asmjit::Label past);
   bool uniform_if(const ir::Op&);
   void inner_loop(const ir::Op&);
   /// Is it worth (or, for what must not run without lanes, necessary) to jump around an arm whose mask is empty?
@@ -233,7 +236,7 @@ class VectorLoop {
   x86::Reg load_by_lane(const ir::Op&, const Place&, int u);
 
   // Every other element (vector_strided.cpp), upwards or downwards.
-  enum Order : uint32_t { kOneOfTwo = ~0U - 4, kPairsLow, kPairsHigh, kEven, kOdd };
+  enum Order : uint32_t { kOneOfTwo = ~0U - 4, kPairsLow, kPairsHigh, kEven, kOdd, kTransposed = ~0U - 256 };
   /// A store that is done where its neighbour stands.
   struct Waiting {
     const ir::Op* op = nullptr;
@@ -261,6 +264,13 @@ class VectorLoop {
   /// Stores both if the first one waits for this store, or lets this one wait; false: it is another store.
   bool store_with_neighbour(const ir::Op&, const Regs& values);
   x86::Vec order_vec(uint32_t key, int size, const std::function<int(int)>& element);
+  /// The loads of this one's element and of those beside it, one a lane, which step by the same stride and can be done
+  /// together with it; empty: there are fewer.
+  std::vector<const ir::Op*> side_by_side(const ir::Op& first) const;
+  /// Loads all of them, a whole vector a lane, and swaps lanes and elements. The first one's registers.
+  Regs load_transposed(std::span<const ir::Op* const>, const Place&);
+  /// rows[k][l] becomes rows[l][k].
+  void transpose(int size, std::vector<x86::Vec>& rows);
   x86::Vec permute_two(int size, x86::Vec a, x86::Vec order, x86::Vec b);
 
   // Two operations in one instruction (vector_fold.cpp).

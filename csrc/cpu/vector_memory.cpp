@@ -201,6 +201,9 @@ void VectorLoop::load(const ir::Op& op) {
       return done(r);
     }
   }
+  if (p.kind == Place::Kind::strided && exec_.all) {
+    if (const auto loads = side_by_side(op); !loads.empty()) return done(load_transposed(loads, p));
+  }
   if (p.kind == Place::Kind::contiguous && exec_.all && target == targets_.end() && may_fold(op)) {
     folded_.emplace(v->id, p);
     return;

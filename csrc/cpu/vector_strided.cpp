@@ -1,6 +1,7 @@
 // Every other element. Loads of them are contiguous loads and a permutation, which is faster than a gather. Two loads,
 // or two stores, of neighbours (the parts of complex numbers, `out[2 * i]` and `out[2 * i + 1]`) share two contiguous
-// ones between them. Nothing is touched outside of what the accesses themselves touch.
+// ones between them. As many loads of neighbours as there are lanes (rows of a transposed matrix) are contiguous ones
+// with lanes and elements swapped. Nothing is touched outside of what the accesses themselves touch.
 #include <cstdlib>
 
 #include "cpu/vector_loop.h"
@@ -261,6 +262,99 @@ bool VectorLoop::store_with_neighbour(const ir::Op& op, const Regs& values) {
   const ir::Value* v = op.operands[0];
   waiting_.emplace(second, Waiting{&op, varying(v) && !dies(v, op) ? copy(values, t) : values, p});
   return true;
+}
+
+std::vector<const ir::Op*> VectorLoop::side_by_side(const ir::Op& first) const {
+  const Form form = address_form(first);
+  const int size = ir::size_of(form.view->type.dtype);
+  if (size < 4 || lanes_ * size < 16 || form.view->type.dtype == DType::bool_) return {};
+  bool linear = false;
+  for (const auto& [term, stride] : form.terms) {
+    if (!varying(term)) continue;
+    if (term != d_.linear() || (stride.constant() && std::abs(stride.known) <= size)) return {};
+    linear = true;
+  }
+  if (!linear) return {};
+  std::vector<const ir::Op*> found(static_cast<size_t>(lanes_));
+  found[0] = &first;
+  int missing = lanes_ - 1;
+  for (const ir::Op* op = first.next; op && missing > 0; op = op->next) {
+    if (ir::is_pure(op->code) && op->blocks.empty()) continue;
+    if (op->code != Opcode::load_) break;
+    if (op->view() != form.view || paired_.contains(op->result()->id)) continue;
+    const Form other = address_form(*op);
+    const int64_t apart = other.offset.known - form.offset.known;
+    if (apart <= 0 || apart >= lanes_ * size || apart % size != 0 || !same_form(other, form)) continue;
+    const ir::Op*& at = found[static_cast<size_t>(apart / size)];
+    if (at) continue;
+    at = op;
+    --missing;
+  }
+  if (missing > 0) found.clear();
+  return found;
+}
+
+Regs VectorLoop::load_transposed(std::span<const ir::Op* const> loads, const Place& p) {
+  const DType t = loads[0]->result()->type.dtype;
+  std::vector<Regs> loaded(loads.size());
+  for (int u = 0; u < unroll_; ++u) {
+    std::vector<x86::Vec> rows;
+    x86::Mem m = lane_group(p, u);
+    x86::Gp at;
+    if (!p.stride_known) {
+      at = cc_.newGpq();
+      cc_.lea(at, m);
+      m = x86::ptr(at);
+    }
+    for (int l = 0; l < lanes_; ++l) {
+      rows.push_back(as_vec(load_contiguous(t, m, false, u)));
+      if (p.stride_known) {
+        m.addOffset(p.stride);
+      } else if (l + 1 < lanes_) {
+        cc_.add(at, p.stride_reg);
+      }
+    }
+    transpose(ir::size_of(t), rows);
+    for (size_t k = 0; k < loads.size(); ++k) loaded[k].push_back(rows[k]);
+  }
+  for (size_t k = 1; k < loads.size(); ++k) {
+    if (f_.module().uses[loads[k]->result()->id] > 0) paired_.emplace(loads[k]->result()->id, loaded[k]);
+  }
+  return loaded[0];
+}
+
+void VectorLoop::transpose(int size, std::vector<x86::Vec>& rows) {
+  const int n = lanes_ * size;
+  // After the step of distance d blocks of 2 d lanes of 2 d rows are transposed.
+  for (int d = 1; d < lanes_; d *= 2) {
+    for (int k = 0; k < lanes_; ++k) {
+      if (k & d) continue;
+      x86::Vec &first = rows[static_cast<size_t>(k)], &second = rows[static_cast<size_t>(k | d)];
+      const x86::Vec a = first, b = second;
+      first = vec(n), second = vec(n);
+      if (d * size == 8) {
+        cc_.emit(Id::kIdVunpcklpd, first, a, b);
+        cc_.emit(Id::kIdVunpckhpd, second, a, b);
+      } else if (d * size == 32) {
+        cc_.emit(Id::kIdVshuff64x2, first, a, b, asmjit::Imm(0x44));
+        cc_.emit(Id::kIdVshuff64x2, second, a, b, asmjit::Imm(0xee));
+      } else if (avx512_) {
+        const auto key = kTransposed + 2 * static_cast<uint32_t>(d);
+        first = permute_two(size, a, order_vec(key, size, [=, this](int l) { return l & d ? lanes_ + l - d : l; }), b);
+        second =
+            permute_two(size, a, order_vec(key + 1, size, [=, this](int l) { return l & d ? lanes_ + l : l + d; }), b);
+      } else if (d * size == 16) {
+        cc_.emit(Id::kIdVperm2f128, first, a, b, asmjit::Imm(0x20));
+        cc_.emit(Id::kIdVperm2f128, second, a, b, asmjit::Imm(0x31));
+      } else {
+        x86::Vec even = vec(n), odd = vec(n);
+        cc_.emit(Id::kIdVmovsldup, even, b);
+        cc_.emit(Id::kIdVmovshdup, odd, a);
+        cc_.emit(Id::kIdVblendps, first, a, even, asmjit::Imm(0xaa));
+        cc_.emit(Id::kIdVblendps, second, odd, b, asmjit::Imm(0xaa));
+      }
+    }
+  }
 }
 
 }  // namespace appy::cpu

@@ -154,6 +154,8 @@ std::vector<ir::Value*> emit_loop(Context&, ir::Value* lower, ir::Value* upper, 
 /// The same without carried values.
 void emit_loop(Context&, ir::Value* lower, ir::Value* upper, ir::Loop attributes,
                const std::function<void(ir::Value*)>& body, int64_t step = 1);
+/// The dimension whose neighbours the access finds next to each other in memory, or -1.
+int runs(const Read&);
 /// The order of loops over `rank` dimensions, outermost first, that makes most of the accesses run along their memory.
 std::vector<int> loop_order(std::span<const Read> touched, size_t rank);
 /// How much of what is accessed runs along its memory in each dimension.

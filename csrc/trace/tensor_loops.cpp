@@ -27,17 +27,6 @@ int unit_dimension(const ir::Type& base) {
   }
 }
 
-/// The dimension whose neighbours the access finds next to each other in memory, or -1.
-int runs(const Read& read) {
-  const int unit = unit_dimension(read.view->base.value->type);
-  if (!read.regular || unit < 0) return -1;
-  // The parts of complex numbers stand side by side.
-  const std::vector<Axis>& axes = read.view->axes;
-  const bool parts = unit > 0 && unit + 1 == static_cast<int>(axes.size()) && axes.back().dim < 0;
-  const Axis& axis = axes[static_cast<size_t>(parts ? unit - 1 : unit)];
-  return axis.dim < 0 || std::abs(axis.step) != 1 ? -1 : read.dims[static_cast<size_t>(axis.dim)];
-}
-
 /// Are the two one array, or may they overlap?
 bool share_memory(Context& c, const Traced& a, const Traced& b) {
   const auto fresh = [](const Traced& array) { return array.value->op != nullptr; };
@@ -94,6 +83,16 @@ void emit_loop(Context& c, Value* lower, Value* upper, ir::Loop attributes, cons
     return std::vector<Value*>{};
   };
   emit_loop(c, lower, upper, {}, std::move(attributes), in_loop, step);
+}
+
+int runs(const Read& read) {
+  const int unit = unit_dimension(read.view->base.value->type);
+  if (!read.regular || unit < 0) return -1;
+  // The parts of complex numbers stand side by side.
+  const std::vector<Axis>& axes = read.view->axes;
+  const bool parts = unit > 0 && unit + 1 == static_cast<int>(axes.size()) && axes.back().dim < 0;
+  const Axis& axis = axes[static_cast<size_t>(parts ? unit - 1 : unit)];
+  return axis.dim < 0 || std::abs(axis.step) != 1 ? -1 : read.dims[static_cast<size_t>(axis.dim)];
 }
 
 std::vector<int> votes_of(std::span<const Read> touched, size_t rank) {

@@ -113,6 +113,33 @@ class Resolver {
   std::set<std::pair<std::string, size_t>> taken_;
 };
 
+/// The dimension along which arrays run that are read across it by the lanes, and how many of its elements fill a
+/// cache line: as many neighbours in one iteration make such a load a transposed square (csrc/cpu/vector_strided.cpp).
+struct Across {
+  size_t dim;
+  int64_t elements;
+};
+
+std::optional<Across> read_across(const Nest& nest, size_t lane) {
+  constexpr size_t most_arrays = 4;
+  constexpr int64_t line = 64;
+  if (nest.in_order || !nest.inner.empty() || nest.touched.size() > most_arrays) return std::nullopt;
+  // The target comes last: its rows are to be stored whole.
+  if (nest.touched.empty() || runs(nest.touched.back()) != static_cast<int>(lane)) return std::nullopt;
+  std::optional<Across> found;
+  for (const Read& read : nest.touched) {
+    const int dim = runs(read);
+    const int size = ir::size_of(read.view->dtype);
+    const bool crosses = std::find(read.dims.begin(), read.dims.end(), static_cast<int>(lane)) != read.dims.end();
+    if (dim < 0 || static_cast<size_t>(dim) == lane || !crosses) continue;
+    if (size < 4 || (found && (found->dim != static_cast<size_t>(dim) || found->elements != line / size))) {
+      return std::nullopt;
+    }
+    found = Across{static_cast<size_t>(dim), line / size};
+  }
+  return found;
+}
+
 std::vector<Candidate> candidates(std::span<Value* const> shape, std::span<const Names> names,
                                   std::span<const InnerRef> inner) {
   std::vector<Candidate> out;
@@ -249,6 +276,8 @@ Mapping plan(Context& c, const Nest& nest) {
     }
   }
   int64_t together = 1;
+  const bool arranged = std::any_of(said.begin(), said.end(), [](const Said& s) { return s.block > 0 || s.in_reg; });
+  const std::optional<Across> across = arranged || order.back() != lane ? std::nullopt : read_across(nest, lane);
   for (size_t k = 0; k < order.size(); k++) {
     const size_t d = order[k];
     NestLoop loop;
@@ -261,6 +290,8 @@ Mapping plan(Context& c, const Nest& nest) {
       loop.unroll = std::min(said[d].block ? said[d].block : default_unroll, max_unroll / together);
       loop.unroll = std::max<int64_t>(loop.unroll, 1);
       together *= loop.unroll;
+    } else if (across && across->dim == d && !said[d].small) {
+      loop.unroll = across->elements;
     }
     out.loops.push_back(loop);
   }

@@ -128,7 +128,7 @@ inline Run reference(const ir::Graph& graph, std::vector<Arg> args) {
 inline std::unique_ptr<runtime::Kernel> code_of(const ir::Graph& graph, Isa isa, int64_t stream_bytes = -1) {
   auto known = ir::clone(graph);
   passes::find("halves")->run(*known);
-  return compile(*known, {.isa = isa, .keep_listing = true, .stream_bytes = stream_bytes});
+  return compile(*known, {.isa = isa, .keep_listing = true, .name = {}, .stream_bytes = stream_bytes});
 }
 
 /// The number of a float's word.

@@ -4,6 +4,7 @@
 
 namespace appy::cpu {
 
+namespace Id = x86::Inst;
 using ir::DType;
 using ir::Opcode;
 
@@ -30,9 +31,45 @@ bool VectorLoop::block(const ir::Block& block, const std::function<void(const ir
       skip_if_empty(*at);
       continue;
     }
+    if (asmjit::Label past = cc_.newLabel(); at->code == Opcode::load_ && skip_false_masks(*at, past)) {
+      op(*at);
+      at = at->next;
+      varying_if(*at);
+      cc_.bind(past);
+      continue;
+    }
     op(*at);
   }
   return false;
+}
+
+bool VectorLoop::skip_false_masks(const ir::Op& load, asmjit::Label past) {
+  const ir::Value* v = load.result();
+  const ir::Op* next = load.next;
+  if (v->type.dtype != DType::bool_ || f_.module().uses[v->id] != 1 || !varying(v) || !exec_.all) return false;
+  if (!next || next->code != Opcode::if_ || next->operands[0] != v || !next->results.empty()) return false;
+  if (next->blocks[0]->last->code != Opcode::yield_ || next->blocks[1]->first->code != Opcode::yield_) return false;
+  bool leaves = contains_check(*next);
+  ir::walk(*next->blocks[0],
+           [&](const ir::Op& op) { leaves |= op.code == Opcode::continue_ || op.code == Opcode::break_; });
+  if (leaves) return false;
+  const int n = lanes_ * unroll_;
+  if (n < 16 || n > f_.module().vector_bytes()) return false;
+  const Place p = place(load);
+  if (p.kind != Place::Kind::contiguous) return false;
+  x86::Mem m = p.base;
+  m.setSize(static_cast<uint32_t>(n));
+  x86::Vec mask = vec(n);
+  cc_.emit(avx512_ ? Id::kIdVmovdqu64 : Id::kIdVmovdqu, mask, m);
+  if (avx512_) {
+    x86::KReg some = cc_.newKq();
+    cc_.vptestmd(some, mask, mask);
+    cc_.kortestw(some, some);
+  } else {
+    cc_.vptest(mask, mask);
+  }
+  cc_.jz(past);
+  return true;
 }
 
 void VectorLoop::op(const ir::Op& op) {

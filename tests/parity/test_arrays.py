@@ -376,3 +376,24 @@ def test_an_index_array_is_checked_where_no_element_asks_for_it():
     assert repeated_gather(np.zeros((0, 2)), b, np.array([1, 2])).shape == (0, 2)
     with pytest.raises(IndexError, match="index 3 is out of bounds"):
         repeated_gather(np.zeros((0, 2)), b, np.array([1, 3]))
+
+
+def masked_stores(y, b, x):
+    # pragma 0=>parallel
+    y[b] = 0.0
+    # pragma 0=>parallel
+    y[b] += x[b]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16])
+def test_masks_that_are_false_for_long_stretches(dtype):
+    compiled = appy.jit(strict=True)(masked_stores)
+    for n in (1, 31, 32, 33, 100, 300):
+        for true in ([], [0], [n - 1], [n // 2], range(n), range(0, n, 31)):
+            got, want = np.arange(n, dtype=dtype), np.arange(n, dtype=dtype)
+            mask = np.zeros(n, bool)
+            mask[list(true)] = True
+            compiled(got, mask, got * 3)
+            masked_stores(want, mask, want * 3)
+            np.testing.assert_array_equal(got, want)
+    assert compiled.stats()["runs"] > 0

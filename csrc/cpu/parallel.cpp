@@ -3,6 +3,7 @@
 #include <bit>
 #include <unordered_set>
 
+#include "cpu/cost.h"
 #include "cpu/function.h"
 #include "cpu/privatise.h"
 #include "cpu/reductions.h"
@@ -22,42 +23,6 @@ std::vector<DType> types_of(const ir::Op& loop) {
   std::vector<DType> types;
   for (const ir::Value* v : loop.results) types.push_back(v->type.dtype);
   return types;
-}
-
-/// Estimated time of one run of a block in 1/16 ns.
-int64_t cost_of(const ir::Block& block, int64_t lanes) {
-  int64_t cost = 0;
-  for (const ir::Op* op = block.first; op; op = op->next) {
-    switch (op->code) {
-      case Opcode::const_:
-        break;
-      case Opcode::alloc_:
-        cost += 16 * 20;
-        break;
-      case Opcode::for_:
-      case Opcode::while_: {
-        int64_t trips = 32;
-        if (op->code == Opcode::for_) {
-          const ir::Value *lo = op->operands[0], *hi = op->operands[1];
-          if (lo->op && hi->op && lo->op->code == Opcode::const_ && hi->op->code == Opcode::const_) {
-            trips = std::clamp<int64_t>(static_cast<int64_t>(hi->op->imm - lo->op->imm), 0, 1 << 20);
-          }
-        }
-        cost += trips * cost_of(*op->blocks[0], op->loop && op->loop->simd ? 4 : lanes) + 16;
-        break;
-      }
-      case Opcode::if_:
-        cost += std::max(cost_of(*op->blocks[0], lanes), cost_of(*op->blocks[1], lanes)) + 8;
-        break;
-      default: {
-        const bool heavy = (op->code >= Opcode::cbrt_ && op->code <= Opcode::lgamma_) || op->code == Opcode::pow_ ||
-                           op->code == Opcode::atan2_ || op->code == Opcode::div_ || op->code == Opcode::sqrt_ ||
-                           op->code == Opcode::floordiv_ || op->code == Opcode::mod_;
-        cost += (heavy ? 120 : 8) / lanes + 1;
-      }
-    }
-  }
-  return cost;
 }
 
 /// Do iterations differ in length by what can be seen?
@@ -189,13 +154,13 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
   cc_.lea(pointer, closure);
   put(loop_data, offsetof(ParallelLoop, closure), pointer);
   put(loop_data, offsetof(ParallelLoop, trips), bounds.trips);
+  put(loop_data, offsetof(ParallelLoop, cost), iteration_cost(*this, loop, bounds));
   const ir::Loop& l = *loop.loop;
   const int64_t row = (static_cast<int64_t>(carried.size()) + kRowAlign - 1) / kRowAlign * kRowAlign;
   const bool dynamic =
       l.schedule == ir::Schedule::dynamic || (l.schedule == ir::Schedule::automatic && irregular(loop));
   const std::vector<AtomicTarget> targets = atomic_targets(m_, loop);
   std::vector<std::pair<size_t, int64_t>> fields = {
-      {offsetof(ParallelLoop, cost), cost_of(body, l.simd ? 4 : 1)},
       {offsetof(ParallelLoop, chunk), l.chunk},
       {offsetof(ParallelLoop, threads), l.threads},
       {offsetof(ParallelLoop, dynamic), dynamic},

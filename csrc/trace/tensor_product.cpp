@@ -13,11 +13,11 @@ namespace {
 
 using ir::Value;
 
-/// Columns that one worker takes at a time, at most, where rows are added to rows: they stay in its first cache.
-constexpr int64_t column_block = 1024;
+/// Columns that one worker takes at a time, at most, where rows are added to rows: they stay in its caches.
+constexpr int64_t column_block = 2048;
 /// With fewer columns one worker has too short a stretch of each row.
 constexpr int64_t few_columns = 256;
-constexpr int64_t rows_together = 4;
+constexpr int64_t rows_together = 8;
 
 /// The number of blocks of columns: where nothing else is divided between workers an even one, for pairs of them.
 Value* blocks_of(Emit& e, Value* columns, bool alone) {

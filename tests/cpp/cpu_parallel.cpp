@@ -4,6 +4,7 @@
 
 #include "cpu_samples.h"
 #include "runtime/poll.h"
+#include "runtime/pool.h"
 
 namespace appy::cpu::testing {
 namespace {
@@ -47,6 +48,53 @@ TEST(CpuParallel, FloatSumsAreRepeatable) {
     const Word first = machine(*graph, args, isa, 2).results[0];
     for (int i = 0; i < 5; ++i) EXPECT_EQ(machine(*graph, args, isa, 2).results[0], first);
     EXPECT_TRUE(same(first, reference(*graph, args).results[0], DType::f64_, 64));
+  }
+}
+
+/// In the order of one thread the sum of 1e16, 0, 1 and 1 is 1e16, in two chunks it is 1e16 + 2.
+bool uses_threads(const std::string& lower, const std::string& upper, int64_t n, Isa isa) {
+  const std::string text = R"(region @r(%x: f64[1,c], %o: f64[1,c], %n: i64) {
+    %zero = const 0 : i64
+    %one = const 1 : i64
+    %two = const 2 : i64
+    %four = const 4 : i64
+    %all = mul %n, %four : i64
+    %f0 = const 0.0 : f64
+    %s = for parallel annotated schedule(static) %i = %zero to %four step %one carry(sum %acc = %f0) : f64 {
+      %i1 = add %i, %one : i64
+      %at = mul %i, %n : i64
+      %far = add %at, %n : i64
+      %end = pymin %far, %all : i64
+      for simd annotated %j = )" +
+                           lower + " to " + upper + R"( step %one {
+        store %f0, %o[%j]
+        yield
+      }
+      %a = load %x[%i] : f64
+      %t = add %acc, %a : f64
+      yield %t
+    }
+    yield %s
+  })";
+  auto graph = ir::parse(text);
+  const std::vector<Arg> args = {array_arg(std::vector<double>{1e16, 0, 1, 1}),
+                                 array_arg(std::vector<double>(static_cast<size_t>(8 * n))), scalar_arg(word(n))};
+  const Word sum = machine(*graph, args, isa, 2).results[0];
+  EXPECT_TRUE(sum == word(1e16) || sum == word(1e16 + 2));
+  return sum == word(1e16 + 2);
+}
+
+TEST(CpuParallel, TripCountsInsideDecideAboutThreads) {
+  if (runtime::default_threads() < 2) GTEST_SKIP() << "one thread";
+  for (Isa isa : isas()) {
+    for (auto [lower, upper] :
+         {std::pair{"%zero", "%n"}, {"%one", "%n"}, {"%at", "%far"}, {"%at", "%end"}, {"%n", "%far"}}) {
+      SCOPED_TRACE(std::string(lower) + " to " + upper);
+      EXPECT_FALSE(uses_threads(lower, upper, 100, isa));
+      EXPECT_TRUE(uses_threads(lower, upper, 200'000, isa));
+    }
+    // A loop that does not run however large its bounds are.
+    EXPECT_FALSE(uses_threads("%n", "%one", 200'000, isa));
   }
 }
 

@@ -178,7 +178,7 @@ def test_a_vector_times_a_matrix_adds_rows():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
-@pytest.mark.parametrize("shape", [(1, 9), (3, 400), (4, 256), (5, 257), (103, 1100), (8, 5000), (0, 7), (7, 0)])
+@pytest.mark.parametrize("shape", [(1, 9), (3, 400), (8, 256), (9, 257), (103, 1100), (16, 5000), (0, 7), (7, 0)])
 def test_sums_of_columns_add_several_rows_at_a_time(shape, dtype):
     @appy.jit(strict=True)
     def columns(a, y):
@@ -195,7 +195,7 @@ def test_sums_of_columns_add_several_rows_at_a_time(shape, dtype):
     assert_product(p, y @ a, shape[0])
     if min(shape) > 1:
         text = appy.lower(columns, a, y).text(optimised=True)
-        assert text.count("= load %a[4*") == 8  # four rows of each sum
+        assert text.count("= load %a[8*") == 16  # eight rows of each sum
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 16, 33, 100])

@@ -1,0 +1,12 @@
+// How long an iteration of a parallel loop takes, for the trip counts of the loops inside as they are at run time.
+#pragma once
+
+#include "cpu/function.h"
+
+namespace appy::cpu {
+
+/// Estimated time of one iteration in 1/16 ns: of the middle one, where bounds of loops inside depend on it. Code that
+/// computes it goes to the cursor.
+x86::Gp iteration_cost(Function&, const ir::Op& loop, const Function::Bounds&);
+
+}  // namespace appy::cpu

@@ -1,5 +1,7 @@
 #include "cpu/memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -12,7 +14,16 @@ namespace {
 
 constexpr size_t kAlign = 64;
 constexpr size_t kPage = 4096;
+constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMostBlocks = 64;
+
+/// Large arrays in large pages where the system has them: filling a new one takes a page fault a page.
+void* fresh(size_t bytes) {
+  if (bytes < 2 * kHugePage) return std::aligned_alloc(kAlign, bytes);
+  void* data = std::aligned_alloc(kHugePage, bytes);
+  if (data) madvise(data, bytes / kPage * kPage, MADV_HUGEPAGE);
+  return data;
+}
 
 /// Blocks that the thread does not use at the moment, oldest first.
 class Cache {
@@ -31,7 +42,7 @@ class Cache {
       const bool fits = at->size >= bytes && at->size / 4 <= bytes + kPage;
       if (fits && (best == free_.end() || at->size < best->size)) best = at;
     }
-    if (best == free_.end()) return {std::aligned_alloc(kAlign, bytes), bytes};
+    if (best == free_.end()) return {fresh(bytes), bytes};
     const MemoryBlock block = *best;
     free_.erase(best);
     bytes_ -= block.size;

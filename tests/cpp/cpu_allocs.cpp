@@ -2,6 +2,9 @@
 
 #include <malloc.h>
 
+#include <cstdio>
+#include <fstream>
+
 #include "cpu/memory.h"
 #include "cpu_samples.h"
 
@@ -402,6 +405,27 @@ TEST(CpuAllocs, MemoryIsAlignedAndUsedAgain) {
     worker.reserve(0, size_t{1} << 20);
   }
   EXPECT_LE(cached_bytes(), kMostKeptByWorker);
+}
+
+/// The line of flags that the kernel keeps for the mapping that the address lies in.
+std::string flags_of(const void* address) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto wanted = reinterpret_cast<uintptr_t>(address);
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t low = 0, high = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &low, &high) == 2) inside = low <= wanted && wanted < high;
+    if (inside && line.starts_with("VmFlags:")) return line + " ";
+  }
+  return "";
+}
+
+TEST(CpuAllocs, LargeArraysAskForLargePages) {
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "no huge pages";
+  Memory memory;
+  char* const data = static_cast<char*>(memory.reserve(0, kMostKept + 1));
+  EXPECT_NE(flags_of(data).find(" hg "), std::string::npos);
+  EXPECT_NE(flags_of(data + kMostKept - 1).find(" hg "), std::string::npos);
 }
 
 }  // namespace

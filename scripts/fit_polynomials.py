@@ -16,7 +16,7 @@ import numpy as np
 
 mp.mp.dps = 60
 LN2_HALF = mp.log(2) / 2 * mp.mpf("1.0001")
-SILVER = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * mp.mpf("1.0001")  # of s = f / (2 + f) for 1 + f in [sqrt(1/2), sqrt(2)]
+FIFTH = mp.mpf("0.20002")  # s = f / (2 + f) is between -1/7 and 1/5 for 1 + f in [3/4, 3/2)
 
 
 def remainder(f, head, power, below=mp.mpf("1e-4"), order=12):
@@ -55,7 +55,7 @@ FITS = {
         lambda r: r / mp.mpf(2) ** r, {"f64": 10, "f32": 5},
     ),
     # log((1 + s) / (1 - s)) = 2 * s + s**3 * r(s**2)
-    "log": (log_r, (0, SILVER**2), lambda z: z / 2, {"f64": 6, "f32": 2}),
+    "log": (log_r, (0, FIFTH**2), lambda z: z / 2, {"f64": 6, "f32": 2}),
     # erf(x) = -expm1(-x * p(x)) for x >= 0
     "erf": (
         t_of_erf, (0, mp.mpf("5.95")), lambda x: x * mp.erfc(x) / mp.erf(x) if x > 0 else mp.sqrt(mp.pi) / 2,
@@ -74,10 +74,10 @@ FITS = {
         asin_p, (0, mp.mpf("0.2501")), lambda z: z * mp.sqrt(z) / mp.asin(mp.sqrt(z)) if z > 0 else 0,
         {"f64": 11, "f32": 4},
     ),
-    # 1 / cbrt(x), where an iteration starts that squares the error and more
+    # 1 / cbrt(x), where a step starts whose terms shrink with the error
     "cbrt": (
-        lambda x: 1 / mp.cbrt(x), (mp.mpf(2) ** mp.mpf("-1.501"), mp.mpf(2) ** mp.mpf("1.501")), mp.cbrt,
-        {"f64": 5, "f32": 4},
+        lambda x: 1 / mp.cbrt(x), (mp.mpf("0.3749"), mp.mpf("3.001")), mp.cbrt,
+        {"f64": 6, "f32": 4},
     ),
 }  # fmt: skip
 
@@ -122,11 +122,15 @@ def rounded(value, dtype):
     return float(value) if dtype == "f64" else float(np.float32(float(value)))
 
 
-def parts(value, dtype, count):
-    """The number as a sum of `count` numbers of the type, each the nearest to what is left."""
+def parts(value, dtype, count, below=False):
+    """The number as a sum of `count` numbers of the type, each the nearest to what is left, or `below` it the first."""
     out = []
     for _ in range(count):
         out.append(rounded(value, dtype))
+        if below and not out[1:] and out[0] > value:
+            out[0] = float(
+                np.nextafter(out[0], 0) if dtype == "f64" else np.nextafter(np.float32(out[0]), np.float32(0))
+            )
         value -= mp.mpf(out[-1])
     return out
 
@@ -140,7 +144,9 @@ def constants():
             (f"kLog10E{bits}", f"kLog10ELow{bits}", 1 / mp.log(10)),
             (f"kLog10Of2{bits}", f"kLog10Of2Low{bits}", mp.log(2) / mp.log(10)),
         ):
-            for label, part in zip((name, low), parts(value, dtype, 2)):
+            # Those that are multiplied with a logarithm's exponent: see expand_math_log.cpp.
+            below = name.startswith(("kLn2", "kLog10Of2"))
+            for label, part in zip((name, low), parts(value, dtype, 2, below)):
                 yield f"inline constexpr double {label} = {part.hex()};"
         for name, value, count in (("kPi", mp.pi, 3), ("kHalfPi", mp.pi / 2, 3)):
             yield f"inline constexpr double {name}{bits}[] = {{{', '.join(v.hex() for v in parts(value, dtype, count))}}};"

@@ -49,6 +49,24 @@ T scaled(T a, T n) {
   return std::isnan(n) ? n : std::ldexp(a, static_cast<int>(n));
 }
 
+template <class T>
+T mantissa_of(T a) {
+  if (!(a >= 0)) return std::numeric_limits<T>::quiet_NaN();
+  if (a == 0 || std::isinf(a)) return 1;
+  int k;
+  const T mantissa = std::frexp(a, &k);
+  return mantissa < T(0.75) ? 2 * mantissa : mantissa;
+}
+
+template <class T>
+T exponent_of(T a) {
+  if (!(a >= 0)) return std::numeric_limits<T>::quiet_NaN();
+  if (a == 0) return -std::numeric_limits<T>::infinity();
+  if (std::isinf(a)) return a;
+  int k;
+  return static_cast<T>(std::frexp(a, &k) < T(0.75) ? k - 1 : k);
+}
+
 using Unary = double (*)(double);
 using UnaryF = float (*)(float);
 using Binary = double (*)(double, double);
@@ -88,6 +106,10 @@ const void* unary(Opcode code, bool wide) {
 #undef X
     case Opcode::lgamma_:
       return pick(&log_gamma, &log_gamma_f);
+    case Opcode::mantissa_:
+      return pick(&mantissa_of<double>, &mantissa_of<float>);
+    case Opcode::exponent_:
+      return pick(&exponent_of<double>, &exponent_of<float>);
     default:
       return nullptr;
   }

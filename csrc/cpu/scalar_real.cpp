@@ -158,6 +158,19 @@ void Function::emit_real(const ir::Op& op, x86::Xmm to) {
     case Opcode::abs_:
       cc_.vandps(to, xmm(op.operands[0]), sign_bits(true));
       return;
+    case Opcode::mantissa_:
+    case Opcode::exponent_: {
+      if (!avx512()) break;
+      x86::Xmm a = xmm(op.operands[0]);
+      const bool both = op.code == Opcode::exponent_;
+      x86::Xmm mantissa = both ? cc_.newXmm() : to;
+      cc_.emit(wide ? Id::kIdVgetmantsd : Id::kIdVgetmantss, mantissa, a, a, asmjit::Imm(kMantissaForm));
+      if (!both) return;
+      cc_.emit(wide ? Id::kIdVgetexpsd : Id::kIdVgetexpss, mantissa, mantissa, mantissa);
+      cc_.emit(wide ? Id::kIdVgetexpsd : Id::kIdVgetexpss, to, a, a);
+      cc_.emit(wide ? Id::kIdVsubsd : Id::kIdVsubss, to, to, mantissa);
+      return;
+    }
     case Opcode::scale_:
       if (!avx512()) break;
       cc_.emit(wide ? Id::kIdVscalefsd : Id::kIdVscalefss, to, xmm(op.operands[0]), xmm(op.operands[1]));

@@ -65,7 +65,7 @@ void VectorLoop::choose_shape() {
   bool calls = false;
   ir::walk(*loop_.blocks[0], [&](ir::Op& op) {
     if (op.results.empty() || !is_float(op.result()->type.dtype) || !ir::is_pure(op.code)) return;
-    calls |= op.code != Opcode::scale_ && d_.varying(op.result()) && scalar_function(op.code, op.result()->type.dtype);
+    calls |= d_.varying(op.result()) && calls_function(op.code, op.result()->type.dtype);
   });
   if (calls) main_unroll_ = 1;
   if (main_unroll_ > 1) {

@@ -196,6 +196,15 @@ class VectorLoop {
   x86::Vec f64_to_i64(x86::Vec);
   void by_lane(const ir::Op&);
   bool call_vector(const ir::Op&);
+  /// `mantissa` and `exponent`.
+  void split_real(const ir::Op&);
+  /// What both need where no instruction has them: the bits with exponents that turn over at 3/4, and masks of the
+  /// subnormal numbers and of those without a mantissa.
+  struct Lifted {
+    x86::Vec moved, small, outside;
+  };
+  Lifted lift(ir::DType, x86::Reg a);
+  std::vector<Lifted> lifted_;  // of the `mantissa` emitted last
 
   // Memory (vector_memory.cpp).
   struct Place {

@@ -194,7 +194,8 @@ void VectorLoop::pure(const ir::Op& op) {
     }
     return finish(r);
   }
-  if (is_float(t) && op.code != Opcode::scale_ && scalar_function(op.code, t)) {
+  if (op.code == Opcode::mantissa_ || op.code == Opcode::exponent_) return split_real(op);
+  if (is_float(t) && calls_function(op.code, t)) {
     if (!call_vector(op)) by_lane(op);
     return;
   }
@@ -291,6 +292,12 @@ x86::Reg VectorLoop::real_op(Opcode code, DType t, x86::Reg a, x86::Reg b, x86::
     }
     case Opcode::copysign_: {
       x86::Reg size = fresh1(t), sign = fresh1(t);
+      if (avx512_) {
+        f_.move(sign, sign_mask(t, false));
+        cc_.emit(wide ? Id::kIdVpternlogq : Id::kIdVpternlogd, sign, b, a, asmjit::Imm(0xca));  // sign ? b : a
+        f_.move(to, sign);
+        break;
+      }
       cc_.emit(and_id, size, a, sign_mask(t, true));
       cc_.emit(and_id, sign, b, sign_mask(t, false));
       cc_.emit(or_id, to, size, sign);

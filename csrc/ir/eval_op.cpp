@@ -167,6 +167,16 @@ T real_arithmetic(Opcode code, T a, T b, T c) {
       return static_cast<T>(std::pow(static_cast<double>(a), static_cast<double>(b)));
     case Opcode::fma_:
       return std::fma(a, b, c);
+    case Opcode::mantissa_:
+    case Opcode::exponent_: {
+      int k = 0;
+      T mantissa = std::frexp(a, &k);  // in [1/2, 1)
+      if (mantissa < T(0.75)) mantissa *= 2, --k;
+      if (!(a >= 0)) return std::numeric_limits<T>::quiet_NaN();
+      const bool ordinary = a != 0 && !std::isinf(a);
+      if (code == Opcode::mantissa_) return ordinary ? mantissa : T(1);
+      return ordinary ? static_cast<T>(k) : a == 0 ? -std::numeric_limits<T>::infinity() : a;
+    }
     case Opcode::scale_:
       return std::isnan(b) ? b : std::ldexp(a, static_cast<int>(std::clamp(b, T(-5000), T(5000))));
     case Opcode::pymin_:

@@ -43,6 +43,8 @@ bool accepts(Opcode code, DType t) {
       return is_real(t);
     case Opcode::wrap_:
       return t == DType::i64_;
+    case Opcode::mantissa_:
+    case Opcode::exponent_:
     case Opcode::scale_:
     case Opcode::nextafter_:
       return t == DType::f32_ || t == DType::f64_;

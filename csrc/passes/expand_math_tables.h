@@ -10,18 +10,18 @@ inline constexpr double kLog2EHigh64 = 0x1.71547652b82fep+0;
 inline constexpr double kLog2ELow64 = 0x1.777d0ffda0d24p-56;
 inline constexpr double kLog10E64 = 0x1.bcb7b1526e50ep-2;
 inline constexpr double kLog10ELow64 = 0x1.95355baaafad3p-57;
-inline constexpr double kLog10Of264 = 0x1.34413509f79ffp-2;
-inline constexpr double kLog10Of2Low64 = -0x1.9dc1da994fd21p-59;
+inline constexpr double kLog10Of264 = 0x1.34413509f79fep-2;
+inline constexpr double kLog10Of2Low64 = 0x1.e623e2566b02ep-55;
 inline constexpr double kPi64[] = {0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53, -0x1.f1976b7ed8fbcp-109};
 inline constexpr double kHalfPi64[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110};
-inline constexpr double kLn2High32 = 0x1.62e4300000000p-1;
-inline constexpr double kLn2Low32 = -0x1.05c6100000000p-29;
+inline constexpr double kLn2High32 = 0x1.62e42e0000000p-1;
+inline constexpr double kLn2Low32 = 0x1.efa39e0000000p-25;
 inline constexpr double kLog2EHigh32 = 0x1.7154760000000p+0;
 inline constexpr double kLog2ELow32 = 0x1.4ae0c00000000p-26;
 inline constexpr double kLog10E32 = 0x1.bcb7b20000000p-2;
 inline constexpr double kLog10ELow32 = -0x1.5b235e0000000p-27;
-inline constexpr double kLog10Of232 = 0x1.3441360000000p-2;
-inline constexpr double kLog10Of2Low32 = -0x1.ec10c00000000p-27;
+inline constexpr double kLog10Of232 = 0x1.3441340000000p-2;
+inline constexpr double kLog10Of2Low32 = 0x1.09f7a00000000p-26;
 inline constexpr double kPi32[] = {0x1.921fb60000000p+1, -0x1.777a5c0000000p-24, -0x1.ee59da0000000p-49};
 inline constexpr double kHalfPi32[] = {0x1.921fb60000000p+0, -0x1.777a5c0000000p-25, -0x1.ee59da0000000p-50};
 inline constexpr double kLog2E = 0x1.71547652b82fep+0;
@@ -63,17 +63,17 @@ inline constexpr double k_exp2_f32[] = {
     0x1.3b270e0000000p-7, 0x1.5f72900000000p-10, 0x1.470bfc0000000p-13,
 };
 
-// log, f64: error 0.011
+// log, f64: error 0.13
 inline constexpr double k_log_f64[] = {
-    0x1.5555555555592p-1, 0x1.999999997fd44p-2, 0x1.24924941f8017p-2, 0x1.c71c5203662cap-3,
-    0x1.74664035487e4p-3, 0x1.39a197447bf86p-3, 0x1.2f06db37f7a17p-3,
+    0x1.5555555555776p-1, 0x1.99999998f0998p-2, 0x1.249249b23e063p-2, 0x1.c71c01533fb8ep-3,
+    0x1.7474e563eb81dp-3, 0x1.3852a327d4febp-3, 0x1.3abfb2022341cp-3,
 };
 
-// log, f32: error 0.014
+// log, f32: error 0.047
 inline constexpr double k_log_f32[] = {
-    0x1.55557a0000000p-1,
-    0x1.995eb40000000p-2,
-    0x1.31e3ac0000000p-2,
+    0x1.5555b40000000p-1,
+    0x1.992afe0000000p-2,
+    0x1.36e5720000000p-2,
 };
 
 // erf, f64: error 0.19
@@ -145,15 +145,15 @@ inline constexpr double k_asin_f32[] = {
     0x1.5555c80000000p-3, 0x1.3301ce0000000p-4, 0x1.7480cc0000000p-5, 0x1.8c0d6a0000000p-6, 0x1.59858e0000000p-5,
 };
 
-// cbrt, f64: error 2.7e+13
+// cbrt, f64: error 1.2e+13
 inline constexpr double k_cbrt_f64[] = {
-    0x1.01ef53ed5b11bp+1,  -0x1.317689957c8e1p+1, 0x1.270fb12e4e30ap+1,
-    -0x1.3c1000896e8dap+0, 0x1.5623482153510p-2,  -0x1.23d7f5072d86fp-5,
+    0x1.0aaf615aae8fcp+1, -0x1.691ae96d1bed5p+1, 0x1.a6c328e9b51bcp+1, -0x1.28394f8438129p+1,
+    0x1.db4397b933635p-1, -0x1.920526d5d1428p-3, 0x1.15777ded00522p-6,
 };
 
 // cbrt, f32: error 1.2e+5
 inline constexpr double k_cbrt_f32[] = {
-    0x1.e44d820000000p+0, -0x1.c35ca80000000p+0, 0x1.3a22980000000p+0, -0x1.a9339c0000000p-2, 0x1.b1688a0000000p-5,
+    0x1.dae11c0000000p+0, -0x1.a147900000000p+0, 0x1.11d7680000000p+0, -0x1.5d88640000000p-2, 0x1.4ffc300000000p-5,
 };
 
 }  // namespace appy::passes

@@ -41,6 +41,8 @@ class MathBuilder {
   Value* fma(Value* a, Value* b, Value* c) { return b_.op(ir::Opcode::fma_, {a, b, c}); }
   Value* neg(Value* a) { return b_.op(ir::Opcode::neg_, {a}); }
   Value* abs(Value* a) { return b_.op(ir::Opcode::abs_, {a}); }
+  Value* mantissa(Value* a) { return b_.op(ir::Opcode::mantissa_, {a}); }
+  Value* exponent(Value* a) { return b_.op(ir::Opcode::exponent_, {a}); }
   Value* sqrt(Value* a) { return b_.op(ir::Opcode::sqrt_, {a}); }
   Value* copysign(Value* size, Value* sign) { return b_.op(ir::Opcode::copysign_, {size, sign}); }
   /// NaN stays NaN.
@@ -82,14 +84,16 @@ class MathBuilder {
   ir::DType type_;
 };
 
-/// x = 2**k * mantissa, the mantissa in [sqrt(1/2), sqrt(2)].
+/// x = 2**k * mantissa, the mantissa in [3/4, 3/2): the ops `exponent` and `mantissa`, which backends emit best as
+/// neighbours.
 struct Split {
-  ir::Value* k;  // as a number
+  ir::Value* k;
   ir::Value* mantissa;
-  ir::Value* kbits;  // the exponent field that k came from
 };
-/// Of a positive finite number. Subnormal ones are scaled up first where they may occur.
-Split split(MathBuilder&, ir::Value* x, bool subnormals);
+inline Split split(MathBuilder& m, ir::Value* x) {
+  ir::Value* mantissa = m.mantissa(x);
+  return {m.exponent(x), mantissa};
+}
 
 /// By family; each returns the function of x, or null where the op is not of the family.
 ir::Value* expand_exponential(MathBuilder&, ir::Opcode, ir::Value* x);

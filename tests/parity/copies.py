@@ -10,4 +10,6 @@ def relaid(a: np.ndarray, bases: dict[int, np.ndarray]) -> np.ndarray:
     base = a if a.base is None else a.base
     copied = bases.setdefault(id(base), base.copy(order="K"))
     offset = a.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    return np.ndarray(a.shape, a.dtype, copied, offset, a.strides)
+    out = np.ndarray(a.shape, a.dtype, copied, offset, a.strides)
+    out.flags.writeable = a.flags.writeable
+    return out

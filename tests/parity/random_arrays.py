@@ -2,7 +2,7 @@
 
 ``choose(n)`` decides everything, as in random_loops.py. A statement takes its rows and its columns from one class of
 slices each, so that shapes agree, mostly; where they do not, both sides raise. Arrays come contiguous, transposed,
-with steps, and overlapping each other.
+with steps, backwards, and overlapping each other; one that is only read repeats rows, columns or one element.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Program:
 class Writer:
     choose: Callable[[int], int]
     kinds: dict[str, str]  # name -> "RC", "C", "R1" or "S"
-    dtypes: dict[str, str]
+    read_only: tuple[str, ...]
     rows: int = 0  # classes of slices of the statement
     columns: int = 0
     made: list[str] = field(default_factory=list)
@@ -80,6 +80,9 @@ class Writer:
 
     def pick(self, options: Any) -> Any:
         return options[self.choose(len(options))]
+
+    def target(self, kind: str) -> str:
+        return self.pick([n for n, k in self.kinds.items() if k == kind and n not in self.read_only])
 
     def slices(self, kind: str) -> str:
         row = self.pick(SLICES[self.rows])
@@ -156,16 +159,16 @@ class Writer:
             op = self.pick(("=", "+=", "-="))
             return [pragma, f"    {target} {op} {self.expression('C', depth)}"]
         if form < 3:
-            target = self.pick([n for n, k in self.kinds.items() if k == kind])
+            target = self.target(kind)
             return [pragma, f"    {target}{self.slices(kind) or '[:]'} = {self.expression(kind, depth)}"]
         if form == 3:
-            target = self.pick([n for n, k in self.kinds.items() if k == kind])
+            target = self.target(kind)
             op = self.pick(("+", "-", "*"))
             return [pragma, f"    {target}{self.slices(kind) or '[:]'} {op}= {self.expression(kind, depth)}"]
         name = f"v{len(self.made)}"
         self.made.append(name)
         if self.choose(5) == 4:  # a view, which later statements change or are changed through
-            source = self.pick([n for n, k in self.kinds.items() if k == kind])
+            source = self.target(kind)
             if self.rows == self.columns == 0:
                 self.kinds[name] = kind
             return [pragma, f"    {name} = {source}{self.slices(kind) or '[:]'}"]
@@ -225,33 +228,53 @@ def indices(choose: Callable[[int], int], extent: int) -> np.ndarray:
 
 
 def laid_out(choose: Callable[[int], int], dtype: str, rows: int, columns: int) -> np.ndarray:
-    layout = choose(4)
+    layout = choose(6)
     if layout == 1:
         return elements(choose, dtype, columns, rows).T
     if layout == 2:
         return elements(choose, dtype, 2 * rows + 1, columns + 2)[1::2, 1 : columns + 1]
     if layout == 3:
         return elements(choose, dtype, rows, columns)[::-1]
+    if layout == 4:
+        return elements(choose, dtype, rows, columns)[:, ::-1]
+    if layout == 5:
+        return elements(choose, dtype, columns, 3 * rows)[::-1, ::-3].T
     return elements(choose, dtype, rows, columns)
+
+
+def repeated(choose: Callable[[int], int], dtype: str, rows: int, columns: int) -> np.ndarray:
+    """An array with strides of 0, which NumPy makes read-only."""
+    shape = ((1, columns), (rows, 1), (1, 1), (columns,), ())[choose(5)]
+    return np.broadcast_to(elements(choose, dtype, *shape), (rows, columns))
+
+
+def row(choose: Callable[[int], int], dtype: str, columns: int) -> np.ndarray:
+    layout = choose(4)
+    if layout == 2:
+        return elements(choose, dtype, columns)[::-1]
+    if layout == 3:
+        return elements(choose, dtype, 2 * columns)[::-2]
+    return elements(choose, dtype, columns)
 
 
 def program(choose: Callable[[int], int]) -> Program:
     rows, columns = EXTENTS[choose(len(EXTENTS))], EXTENTS[choose(len(EXTENTS))]
-    dtypes = {n: DTYPES[choose(len(DTYPES))] for n in "abcd"}
+    dtypes = {n: DTYPES[choose(len(DTYPES))] for n in "abcde"}
     a = laid_out(choose, dtypes["a"], rows, columns)
     arguments = {
         "a": a,
-        "b": elements(choose, dtypes["b"], columns),
+        "b": row(choose, dtypes["b"], columns),
         "c": elements(choose, dtypes["c"], rows, 1),
         "d": laid_out(choose, dtypes["d"], rows, columns),
+        "e": repeated(choose, dtypes["e"], rows, columns),
         "o": (a[:, ::-1], a, a.copy())[choose(3)],  # overlaps a, or does not
         "g": indices(choose, columns),
         "s": (1.5, np.float32(0.5), 3, np.int64(2), np.float16(0.25), 1 - 2j)[choose(6)],
         "k": (2, -1, 100)[choose(3)],
     }
-    kinds = {"a": "RC", "d": "RC", "o": "RC", "b": "C", "c": "R1"}
-    writer = Writer(choose, kinds, dtypes)
-    lines = ["def f(a, b, c, d, g, o, s, k, state):", "    try:"]
+    kinds = {"a": "RC", "d": "RC", "o": "RC", "e": "RC", "b": "C", "c": "R1"}
+    writer = Writer(choose, kinds, ("e",))
+    lines = ["def f(a, b, c, d, e, g, o, s, k, state):", "    try:"]
     body: list[str] = []
     for _ in range(1 + choose(3)):
         body += writer.statement()

@@ -19,6 +19,7 @@ import numpy as np
 
 N = 64  # extent of every dimension
 FLOATS = ("float64", "float32", "float16")
+COMPLEX = ("complex128", "complex64")
 INTS = ("int64", "int32", "uint8", "int8", "int16", "uint16", "uint32", "uint64")
 PRAGMAS = ("parallel for", "simd", "parallel for simd")
 numbers = count()
@@ -131,6 +132,8 @@ class Writer:
         if how == 6 and self.loops:
             v = self.loops[-1].var
             return f"(x[{v} + 50] if {v} + 50 < len(x) else 0.5)"
+        if how == 7 and self.rarely(2):
+            return f"c1[{self.subscript()}].{self.pick('real', 'imag')}"
         return self.pick("0.5", "2.0", "-1.25", "fl", "g")
 
     def number(self, depth: int) -> str:
@@ -159,6 +162,27 @@ class Writer:
         if how == 10:
             return f"np.{self.pick('floor', 'ceil', 'trunc', 'rint')}({self.load_float()})"
         return f"np.where({self.condition(1)}, float({self.number(0)}), {self.pick('0.0', '1')})[()]"
+
+    def complex_number(self, depth: int) -> str:
+        """A complex number of small dyadic parts."""
+        if depth == 0:
+            return self.pick(f"c1[{self.subscript()}]", "1j", "(0.5-2j)", "h")
+        how = self.choose(8)
+        x = self.complex_number(depth - 1)
+        if how < 2:
+            return f"{x} {self.pick('+', '-')} {self.complex_number(depth - 1)}"
+        if how == 2:
+            return f"{self.complex_number(0)} * {self.complex_number(0)}"
+        if how == 3:
+            return f"{self.complex_number(0)} * {self.load_float()}"
+        if how == 4:
+            # Of one type: a scalar that is complex in different ways is refused.
+            return f"(c1[{self.subscript()}] if {self.condition(1)} else c1[{self.subscript()}])"
+        if how == 5:
+            return f"({x}).conjugate()"
+        if how == 6:
+            return f"{self.pick('-', '+')}({x})"
+        return x
 
     def clamped(self, depth: int) -> str:
         return f"min(max({self.number(depth)}, -32.0), 32.0)"
@@ -263,7 +287,7 @@ class Writer:
 
     def store(self) -> None:
         marked = self.annotated()
-        array = self.pick("o1", "o2", "oi")
+        array = self.pick("o1", "o2", "oi", "oc")
         rank = 2 if array == "o2" else 1
         op = self.pick("=", "=", "+=", "-=")
         if not marked or self.in_order:
@@ -291,6 +315,8 @@ class Writer:
             value = self.pick(f"({self.integer(2)}) % 100", "oi_value")
             if value == "oi_value":
                 value = f"int({self.raw_integer()} % 50)"
+        elif array == "oc":
+            value = self.complex_number(2)
         else:
             value = self.pick(self.clamped(2), f"{self.integer(1)} % 64")
             if op == "=" and self.rarely():
@@ -303,7 +329,7 @@ class Writer:
             self.put(f"{name} = {array}[{where}]")
 
     def accumulate(self) -> None:
-        how = self.choose(13)
+        how = self.choose(14)
         v = f"({self.number(1)})"
         if how == 0:
             self.put(f"s {self.pick('+=', '-=')} {v}")
@@ -332,6 +358,8 @@ class Writer:
             self.put(f"w += {self.raw_integer()}")
         elif how == 10:
             self.put(f"p *= {self.pick('z[' + self.subscript() + ']', '-1', 'q')}")
+        elif how == 13:
+            self.put(f"sc {self.pick('+=', '-=')} {self.complex_number(1)}")
         elif how == 11:
             self.put(f"flag = flag {self.pick('or', 'and')} {self.condition(0)}")
         else:
@@ -400,7 +428,7 @@ class Writer:
             self.loop(depth)
         elif how == 14 and self.whiles < 2:
             self.whiles += 1
-            name = self.fresh("h")
+            name = self.fresh("left")
             self.put(f"{name} = ({self.integer(1)}) % 6")
             self.put(f"while {name} > 0:")
             self.put(f"    {name} -= 1")
@@ -454,6 +482,8 @@ class Writer:
 
 def values(rng: np.random.Generator, dtype: str, *shape: int, nan: bool = False) -> np.ndarray:
     kind = np.dtype(dtype).kind
+    if kind == "c":
+        return (rng.integers(-32, 33, shape) / 4 + rng.integers(-8, 9, shape) / 2 * 1j).astype(dtype)
     if kind == "f":
         out = (rng.integers(-32, 33, shape) / 4).astype(dtype)
         if nan:
@@ -497,19 +527,23 @@ def program(choose: Callable[[int], int], in_order: bool = False) -> Program:
         "y": arranged(values(rng, second, N), choose(3)),
         "A": arranged(values(rng, pick(FLOATS), N, N), choose(3)),
         "z": arranged(values(rng, pick(INTS), N), choose(3)),
+        "c1": arranged(values(rng, pick(COMPLEX), N), choose(3)),
         "mask": rng.random(N) < 0.5,
         "idx": rng.integers(-N, N, N).astype(pick(("int64", "int32", "int16"))),
         "o1": arranged(np.zeros(N, out), choose(3)),
         "o2": arranged(np.zeros((N, N), out), choose(3)),
         "oi": np.zeros(N, pick(("int64", "int32", "int16"))),
+        "oc": arranged(np.zeros(N, pick(COMPLEX)), choose(3)),
         "n": pick((17, 0, 1, 25)),
         "fl": pick((0.5, -1.5, 3.0)),
+        "h": pick((1 - 2j, 0.5j, np.complex64(2 + 1j), np.complex128(-1.5))),
         "g": pick((np.float32(1.5), np.float64(-0.25), np.float16(0.5))),
         "q": pick((np.int16(3), np.int32(-1), np.uint8(2), 1)),
     }
     w.put(f"s = {pick(('0.0', '0', 'g', 'np.float32(0)', '0.5'))}")
     w.put(f"m = {pick(('-np.inf', '0.0', 'x[0]', 'math.inf', '0'))}")
     w.put(f"best = {pick(('np.inf', '1e30', 'x[1]', '-1e30'))}")
+    w.put(f"sc = {pick(('np.complex128(0)', 'np.complex128(h)', 'c1[2] * np.float64(1)'))}")
     w.put("where = -1")
     w.put("k = bits = j0 = 0")
     w.put(f"w = {pick(('0', 'z[0]', 'q'))}")

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from compare import assert_same
 from copies import relaid
+from hypothesis import HealthCheck, given, note, seed, settings
+from hypothesis import strategies as st
 from random_arrays import Program, program
 
 import appy
@@ -77,9 +79,32 @@ def casts_out_of_range(p: Program) -> bool:
 
 @pytest.mark.parametrize("batch", range(EXAMPLES // BATCH))
 def test_random_arrays(batch):
+    """A failing program is shrunk; the same batches run each time."""
     counts: Counter[str] = Counter()
-    for seed in range(BATCH * batch, BATCH * (batch + 1)):
-        rng = np.random.default_rng(seed)
+
+    @seed(batch)
+    @settings(max_examples=BATCH, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def run_all(data):
+        p = program(lambda n: data.draw(st.integers(0, n - 1)))
+        note(p.source)
+        counts["all"] += 1
+        try:
+            counts["compiled"] += check(p)["runs"] > 0
+        except appy.CompileError as e:
+            counts["refused: " + str(e).split(": ", 1)[-1]] += 1
+
+    run_all()
+    # Hypothesis varies what it has found: many programs of a batch may be refused for one reason.
+    assert counts["compiled"] >= 0.3 * counts["all"], counts
+
+
+@pytest.mark.parametrize("batch", range(EXAMPLES // BATCH))
+def test_seeded_arrays(batch):
+    """Every choice alike, while Hypothesis prefers small programs."""
+    counts: Counter[str] = Counter()
+    for number in range(BATCH * batch, BATCH * (batch + 1)):
+        rng = np.random.default_rng(number)
         p = program(lambda n, rng=rng: int(rng.integers(n)))
         counts["all"] += 1
         try:
@@ -87,5 +112,5 @@ def test_random_arrays(batch):
         except appy.CompileError as e:
             counts["refused: " + str(e).split(": ", 1)[-1]] += 1
         except AssertionError as e:
-            raise AssertionError(f"seed {seed}: {e}\n{p.source}") from None
+            raise AssertionError(f"seed {number}: {e}\n{p.source}") from None
     assert counts["compiled"] >= 0.6 * counts["all"], counts

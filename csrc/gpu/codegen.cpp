@@ -36,7 +36,8 @@ void Writer::find_arrays(const ir::Block& block, ArrayUse::Owner owner) {
       code_.arrays.push_back({op, owner});
     }
     ArrayUse::Owner inner = owner;
-    if (op->mapping == ir::Mapping::workers && inner == ArrayUse::Owner::region) inner = ArrayUse::Owner::worker;
+    const bool by_workers = op->mapping == ir::Mapping::workers || op->mapping == ir::Mapping::columns;
+    if (by_workers && inner == ArrayUse::Owner::region) inner = ArrayUse::Owner::worker;
     if (op->mapping == ir::Mapping::threads || op->mapping == ir::Mapping::lanes) inner = ArrayUse::Owner::thread;
     for (const ir::Block* nested : op->blocks) find_arrays(*nested, inner);
   }
@@ -114,8 +115,9 @@ KernelCode Writer::write() {
     }
   }
   const std::string block = std::to_string(options_.shape.block), lanes = std::to_string(options_.shape.lanes);
-  code_.text = "#include \"appy_device.h\"\n\nconstexpr int kBlock = " + block + ", kLanes = " + lanes +
-               ";\n\nstruct Params {\n  u64 w[" + std::to_string(code_.words) + "];\n};\n\n" + structs_ +
+  code_.text = "#include \"appy_device.h\"\n\nconstexpr int kBlock = " + block + ", kLanes = " + lanes + ";\ntypedef " +
+               (options_.shape.narrow ? "i32" : "i64") + " Index;\n\nstruct Params {\n  u64 w[" +
+               std::to_string(code_.words) + "];\n};\n\n" + structs_ +
                "extern \"C\" __global__ void __launch_bounds__(kBlock) " + code_.entry + "(const Params p) {\n" + head +
                "  Team team = team_of<kBlock, kLanes>();\n" + body_ + "}\n";
   return std::move(code_);

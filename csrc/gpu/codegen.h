@@ -15,8 +15,10 @@
 namespace appy::gpu {
 
 struct KernelShape {
-  int block = 256;  // threads a block
-  int lanes = 32;   // threads a worker: a power of two up to 32, or `block`
+  int block = 256;      // threads a block
+  int lanes = 32;       // threads a worker: a power of two up to 32, or `block`
+  bool narrow = false;  // no byte of an array is 2^31 or more away from its first element
+  bool shared = false;  // arrays of a worker's own are in shared memory: their addresses count from its start
   friend auto operator<=>(const KernelShape&, const KernelShape&) = default;
 };
 

@@ -197,7 +197,7 @@ class Splitter {
 
   void nests(const ir::Block& block, HostPart& part) {
     for (const Op* at = block.first; at; at = at->next) {
-      if (at->mapping == Mapping::threads || at->mapping == Mapping::workers) {
+      if (at->mapping == Mapping::threads || at->mapping == Mapping::workers || at->mapping == Mapping::columns) {
         if (at->code == Opcode::for_) nest(*at, part);
       } else {
         for (const ir::Block* inner : at->blocks) nests(*inner, part);

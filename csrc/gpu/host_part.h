@@ -13,7 +13,7 @@ namespace appy::gpu {
 
 /// Word numbers in the results of the host's graph; -1 is "only the device knows".
 struct NestSize {
-  ir::Mapping mapping = ir::Mapping::none;  // threads or workers
+  ir::Mapping mapping = ir::Mapping::none;  // threads, workers or columns
   std::vector<int> trips;                   // of each loop of the nest, outermost first
   std::vector<int> lane_trips;              // workers: of the loops for lanes inside
   /// workers: the largest extent of an array that lanes run along, where their trip counts are not known.

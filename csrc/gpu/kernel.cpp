@@ -87,6 +87,18 @@ KernelShape shape_for(const Sizes& sizes, const Properties& device) {
   return shape;
 }
 
+/// Bytes of the arrays that each worker of a block has for itself.
+size_t worker_array_bytes(const Sizes& sizes, const std::vector<ArrayUse>& arrays, const KernelShape& shape) {
+  size_t bytes = 0;
+  for (size_t k = 0; k < arrays.size(); ++k) {
+    if (arrays[k].owner != ArrayUse::Owner::worker) continue;
+    const auto count = static_cast<size_t>(std::max<int64_t>(sizes.elements(sizes.part().arrays[k]), 1));
+    const auto size = static_cast<size_t>(ir::size_of(arrays[k].alloc->result()->type.dtype));
+    bytes = (bytes + 15) / 16 * 16 + count * size * static_cast<size_t>(shape.block / shape.lanes);
+  }
+  return bytes;
+}
+
 /// Blocks that the nests have use for.
 int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
   int64_t most = 1;
@@ -94,6 +106,8 @@ int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
     int64_t threads = sizes.product(nest.trips, unknown_trips);
     if (nest.mapping == Mapping::workers) {
       threads *= shape.lanes;
+    } else if (nest.mapping == Mapping::columns) {
+      threads = (threads + 31) / 32 * shape.block;
     } else if (nest.trips.size() > 1) {
       // Columns of the plane are whole blocks, or divide one.
       const int64_t x = std::max<int64_t>(sizes.at(nest.trips.back(), 32), 1);
@@ -147,6 +161,7 @@ class DeviceKernel final : public runtime::Kernel {
         throw Abort(AbortId::device_, "an array whose size follows from values in arrays", at.line, at.file);
       }
     }
+    arrays_ = code.arrays;
     if (options_.keep_listing) listing_ = code.text;
     control_ = device_.allocate_mapped((fault_words + wanted_.size() + told_words + 1) * sizeof(Word));
   }
@@ -177,7 +192,7 @@ class DeviceKernel final : public runtime::Kernel {
     KernelCode code;
     std::shared_ptr<Module> module;
     Function function;
-    int resident = 0;  // blocks a multiprocessor
+    std::map<size_t, int> resident;  // blocks a multiprocessor, by bytes of shared memory
   };
 
   CodegenOptions codegen_options(const KernelShape& shape) const {
@@ -192,7 +207,7 @@ class DeviceKernel final : public runtime::Kernel {
 
   bool is_told(const ir::Op* alloc) const { return std::find(told_.begin(), told_.end(), alloc) != told_.end(); }
 
-  const Variant& variant(const KernelShape& shape) const {
+  Variant& variant(const KernelShape& shape) const {
     const auto found = variants_.find(shape);
     if (found != variants_.end()) return found->second;
     Variant made;
@@ -205,8 +220,54 @@ class DeviceKernel final : public runtime::Kernel {
     const Image image = cached_compile(source, device_.properties().compute_capability);
     made.module = device_.load(image);
     made.function = made.module->function(made.code.entry);
-    made.resident = device_.max_active_blocks(made.function, shape.block, made.code.shared_bytes);
     return variants_.emplace(shape, std::move(made)).first->second;
+  }
+
+  KernelShape whole_shape(const Word* args, const Sizes& sizes) const {
+    KernelShape shape = shape_for(sizes, device_.properties());
+    shape.narrow = is_narrow(args, sizes);
+    for (const int lanes : {shape.lanes, shape.block}) {
+      KernelShape with_shared = shape;
+      with_shared.lanes = lanes;
+      with_shared.shared = true;
+      const size_t bytes = worker_array_bytes(sizes, arrays_, with_shared);
+      if (bytes == 0) return shape;
+      // Half of what a multiprocessor has for eight blocks, or all that a block may have.
+      const auto limit =
+          static_cast<size_t>(lanes == shape.block ? device_.properties().shared_bytes_per_block_opt_in - 8192
+                                                   : device_.properties().shared_bytes_per_block / 2);
+      if (bytes <= limit) return with_shared;
+    }
+    return shape;
+  }
+
+  bool is_narrow(const Word* args, const Sizes& sizes) const {
+    constexpr int64_t limit = int64_t{1} << 31;
+    for (const Param& p : params_) {
+      const ir::Type& type = p.value->type;
+      int64_t bytes = ir::size_of(type.dtype);
+      for (size_t d = 0; type.is_view() && d < static_cast<size_t>(type.rank); ++d) {
+        const auto extent = static_cast<int64_t>(args[p.word + 1 + d]);
+        const auto stride = static_cast<int64_t>(args[p.word + 1 + static_cast<size_t>(type.rank) + d]);
+        if (extent >= limit || std::abs(stride) >= limit) return false;
+        bytes += std::max<int64_t>(extent - 1, 0) * std::abs(stride);
+        if (bytes >= limit) return false;
+      }
+    }
+    return std::all_of(part_.arrays.begin(), part_.arrays.end(), [&](const ArraySize& array) {
+      return sizes.elements(array) * ir::size_of(array.alloc->result()->type.dtype) < limit;
+    });
+  }
+
+  /// Blocks of the kernel that a multiprocessor holds at once.
+  int residents(Variant& kernel, const KernelShape& shape, size_t shared) const {
+    const auto known = kernel.resident.find(shared);
+    if (known != kernel.resident.end()) return known->second;
+    if (shared > static_cast<size_t>(device_.properties().shared_bytes_per_block)) {
+      device_.allow_shared(kernel.function, static_cast<int>(shared));
+    }
+    const int count = std::max(device_.max_active_blocks(kernel.function, shape.block, shared), 1);
+    return kernel.resident.emplace(shared, count).first->second;
   }
 
   runtime::Status run_on_device(runtime::Invocation& call) const {
@@ -218,10 +279,12 @@ class DeviceKernel final : public runtime::Kernel {
     if (before != runtime::Status::done) return before;
     const Sizes sizes(part_, results.data());
     const Properties& properties = device_.properties();
-    const KernelShape shape = shape_for(sizes, properties);
-    const Variant& kernel = variant(shape);
+    const KernelShape shape = whole_shape(call.args, sizes);
+    Variant& kernel = variant(shape);
+    const size_t fixed_shared = (kernel.code.shared_bytes + 15) / 16 * 16;
+    const size_t shared = fixed_shared + (shape.shared ? worker_array_bytes(sizes, kernel.code.arrays, shape) : 0);
     int64_t blocks = blocks_for(sizes, shape);
-    const int64_t resident = std::max<int64_t>(int64_t{properties.multiprocessors} * kernel.resident, 1);
+    const int64_t resident = int64_t{properties.multiprocessors} * residents(kernel, shape, shared);
     blocks = std::min(blocks, kernel.code.meets ? resident : resident * waves);
     const Stream stream = call.stream;
 
@@ -246,12 +309,20 @@ class DeviceKernel final : public runtime::Kernel {
       size_t bytes;
     };
     std::vector<Escaping> escaping;
+    size_t in_shared = fixed_shared;
     const size_t first_array = kernel.code.words - 2 * kernel.code.arrays.size();
     for (size_t k = 0; k < kernel.code.arrays.size(); ++k) {
       const ArrayUse& use = kernel.code.arrays[k];
       const ArraySize& size = part_.arrays[k];
       int64_t count = std::max<int64_t>(sizes.elements(size), 1);
       words[first_array + kernel.code.arrays.size() + k] = static_cast<Word>(count);
+      if (use.owner == ArrayUse::Owner::worker && shape.shared) {
+        in_shared = (in_shared + 15) / 16 * 16;
+        words[first_array + k] = in_shared;
+        in_shared += static_cast<size_t>(count) * static_cast<size_t>(shape.block / shape.lanes) *
+                     static_cast<size_t>(ir::size_of(use.alloc->result()->type.dtype));
+        continue;
+      }
       const int64_t threads = blocks * shape.block;
       if (use.owner == ArrayUse::Owner::worker) count *= threads / shape.lanes;
       if (use.owner == ArrayUse::Owner::thread) count *= threads;
@@ -293,7 +364,7 @@ class DeviceKernel final : public runtime::Kernel {
     Launch launch;
     launch.blocks[0] = static_cast<unsigned>(blocks);
     launch.threads[0] = static_cast<unsigned>(shape.block);
-    launch.shared_bytes = static_cast<unsigned>(kernel.code.shared_bytes);
+    launch.shared_bytes = static_cast<unsigned>(shared);
     launch.cooperative = kernel.code.meets && blocks > 1;
     order_before(call.other_streams, stream);
     device_.launch(kernel.function, launch, stream, words.data());
@@ -367,6 +438,7 @@ class DeviceKernel final : public runtime::Kernel {
   std::vector<Param> params_;
   std::vector<bool> wanted_;
   std::vector<const ir::Op*> told_;
+  std::vector<ArrayUse> arrays_;
   std::string listing_;
   MappedMemory control_;
   mutable std::mutex mutex_;

@@ -242,7 +242,8 @@ std::string Writer::partial_type(const Op& loop) {
   }
   structs_ += "struct " + type + " {\n" + fields + "  static __device__ " + type + " combine(const " + type +
               "& a, const " + type + "& b) {\n    " + type + " r;\n" + combine + "    return r;\n  }\n};\n\n";
-  code_.shared_bytes = std::max(code_.shared_bytes, 8 * (loop.results.size() + 1) * 32);
+  const size_t partials = columns_ ? static_cast<size_t>(options_.shape.block) : 32;
+  code_.shared_bytes = std::max(code_.shared_bytes, 8 * (loop.results.size() + 1) * partials);
   return type;
 }
 
@@ -305,6 +306,8 @@ void Writer::distributed(const Op& op) {
   }
   if (op.mapping == Mapping::lanes) {
     along_lanes(op);
+  } else if (op.mapping == Mapping::columns) {
+    along_columns(op);
   } else if (op.mapping == Mapping::workers) {
     along_workers(nest);
   } else {
@@ -315,7 +318,7 @@ void Writer::distributed(const Op& op) {
     const std::string partial = names_.fresh("", "partial");
     put(type + " " + partial + " = " + partial_of(op, false) + ";");
     if (op.mapping == Mapping::lanes) {
-      finish(op, type, "reduce_lanes<kLanes>(" + partial + ")");
+      finish(op, type, (columns_ ? "reduce_columns<kBlock>(" : "reduce_lanes<kLanes>(") + partial + ")");
     } else {
       const std::string none = type + partial_of(op, true);
       if (op.mapping == Mapping::workers) put("if (team.lane != 0) " + partial + " = " + none + ";");
@@ -334,13 +337,33 @@ void Writer::distributed(const Op& op) {
 void Writer::along_lanes(const Op& op) {
   level_ = Level::thread;
   const std::string n = declare_trips(op), k = names_.fresh("", "k");
-  open("for (i64 " + k + " = team.lane; " + k + " < " + n + "; " + k + " += kLanes)");
+  open("for (i64 " + k + (columns_ ? " = threadIdx.x / 32; " : " = team.lane; ") + k + " < " + n + "; " + k +
+       (columns_ ? " += kBlock / 32)" : " += kLanes)"));
   loops_.push_back(&op);
   put("const i64 " + names_.of(variable_of(op)) + " = " + variable_at(op, k) + ";");
   if (keeps_last(op)) put(at_ + " = " + k + ";");
   block(*op.blocks[0]);
   loops_.pop_back();
   close();
+}
+
+/// A block is 32 workers side by side. All of its threads go through the same code, whether there are iterations for
+/// all columns or not: those without do the last one once more and store nothing.
+void Writer::along_columns(const Op& op) {
+  level_ = Level::worker;
+  columns_ = true;
+  const std::string n = declare_trips(op), w = names_.fresh("", "w"), mine = names_.fresh("", "mine"),
+                    k = names_.fresh("", "k");
+  open("for (i64 " + w + " = blockIdx.x * 32ll; " + w + " < " + n + "; " + w + " += gridDim.x * 32ll)");
+  loops_.push_back(&op);
+  put("const bool " + mine + " = " + w + " + threadIdx.x % 32 < " + n + ";");
+  put("const i64 " + k + " = " + mine + " ? " + w + " + threadIdx.x % 32 : " + n + " - 1;");
+  put("const i64 " + names_.of(variable_of(op)) + " = " + variable_at(op, k) + ";");
+  elected_ = mine + " && threadIdx.x < 32";
+  block(*op.blocks[0]);
+  loops_.pop_back();
+  close();
+  columns_ = false;
 }
 
 void Writer::along_workers(const std::vector<const Op*>& nest) {

@@ -311,6 +311,17 @@ template <int kLanes, class R> APPY_INLINE R reduce_lanes(R value) {
   return total;
 }
 
+/// The partial results of a block's threads that are 32 apart, for each of them.
+template <int kBlock, class R> APPY_INLINE R reduce_columns(R value) {
+  R* const rows = (R*)appy_shared();
+  __syncthreads();
+  rows[threadIdx.x] = value;
+  __syncthreads();
+  R total = rows[threadIdx.x % 32];
+  for (int row = 1; row < kBlock / 32; ++row) total = R::combine(total, rows[row * 32 + threadIdx.x % 32]);
+  return total;
+}
+
 /// The partial results of all threads, for each of them.
 template <int kBlock, class R> APPY_INLINE R reduce_all(R value, R neutral, Team& team, const Control& control) {
   value = reduce_lanes<kBlock>(value);

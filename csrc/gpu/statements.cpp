@@ -51,12 +51,12 @@ std::string Writer::subscript(const Op& access, size_t d) {
   for (size_t k = 0; k < static_cast<size_t>(a.terms); ++k) {
     const int64_t coef = a.coef[d][k];
     if (coef == 0) continue;
-    const std::string term = argument(*access.operands[access.first_term() + k]);
+    const std::string term = "(Index)" + argument(*access.operands[access.first_term() + k]);
     if (!text.empty()) text += " + ";
-    text += coef == 1 ? term : literal(DType::i64_, static_cast<ir::Word>(coef)) + " * " + term;
+    text += coef == 1 ? term : "(Index)" + literal(DType::i64_, static_cast<ir::Word>(coef)) + " * " + term;
   }
   if (a.offset[d] != 0 || text.empty()) {
-    text += (text.empty() ? "" : " + ") + literal(DType::i64_, static_cast<ir::Word>(a.offset[d]));
+    text += (text.empty() ? "(Index)" : " + (Index)") + literal(DType::i64_, static_cast<ir::Word>(a.offset[d]));
   }
   return text;
 }
@@ -72,7 +72,8 @@ std::string Writer::element(const Op& access) {
     for (size_t d = 0; d < rank; ++d) {
       const bool unit = layout == ir::Layout::inner && d + 1 == rank;
       bytes += (d ? " + " : "") + ("(" + subscript(access, d)) + ") * " +
-               (unit ? std::to_string(ir::size_of(view.type.dtype)) : names_.of(view) + "_s" + std::to_string(d));
+               (unit ? "(Index)" + std::to_string(ir::size_of(view.type.dtype))
+                     : "(Index)" + names_.of(view) + "_s" + std::to_string(d));
     }
     const bool read_only = !view.op && !written_.count(&view) && !graph_.may_alias;
     return "*(" + std::string(read_only ? "const " : "") + memory_type_of(view.type.dtype) + "*)((" +
@@ -83,14 +84,18 @@ std::string Writer::element(const Op& access) {
   for (size_t k = 0; k < rank; ++k) {
     const size_t d = layout == ir::Layout::f ? rank - 1 - k : k;
     const std::string sub = subscript(access, d);
-    index = k == 0 ? sub : "(" + index + ") * " + extent(view, d) + " + " + sub;
+    index = k == 0 ? sub : "(" + index + ") * (Index)" + extent(view, d) + " + " + sub;
   }
   return names_.of(view) + "[" + index + "]";
 }
 
 bool Writer::open_elected() {
   if (level_ == Level::thread) return false;
-  open(level_ == Level::all ? "if (team.thread == 0)" : "if (team.lane == 0)");
+  open("if (" +
+       (level_ == Level::all ? "team.thread == 0"
+        : columns_           ? elected_
+                             : std::string("team.lane == 0")) +
+       ")");
   return true;
 }
 
@@ -174,11 +179,15 @@ void Writer::alloc(const Op& op) {
   const DType t = op.result()->type.dtype;
   const std::string type = memory_type_of(t), name = names_.of(*op.result());
   const std::string word = "p.w[" + std::to_string(code_.words - 2 * code_.arrays.size() + number) + "]";
-  std::string place = "(" + type + "*)" + word;
+  const bool shared = use.owner == ArrayUse::Owner::worker && options_.shape.shared;
+  std::string place = shared ? "(" + type + "*)(appy_shared() + " + word + ")" : "(" + type + "*)" + word;
   if (use.owner != ArrayUse::Owner::region) {
     // Each has as much room, whatever its own array takes.
     const std::string room = "(i64)p.w[" + std::to_string(code_.words - code_.arrays.size() + number) + "]";
-    place = place + " + " + (use.owner == ArrayUse::Owner::worker ? "team.worker" : "team.thread") + " * " + room;
+    const std::string mine = shared                                 ? "threadIdx.x / kLanes"
+                             : use.owner == ArrayUse::Owner::worker ? "team.worker"
+                                                                    : "team.thread";
+    place = place + " + " + mine + " * " + room;
   }
   put(type + "* const " + name + " = " + place + ";");
 }
@@ -248,7 +257,9 @@ void Writer::statement(const Op& op) {
     case Opcode::check_:
       return check(op);
     case Opcode::barrier_:
-      if (op.mapping == ir::Mapping::lanes) return put("barrier_lanes<kLanes>();");
+      if (op.mapping == ir::Mapping::lanes) {
+        return put(columns_ ? "__syncthreads();" : "barrier_lanes<kLanes>();");
+      }
       code_.meets = true;
       put("barrier_workers(team, control);");
       if (code_.checks) put("if (failed(team, control)) return;");

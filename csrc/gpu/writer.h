@@ -57,6 +57,7 @@ class Writer {
   void single(const ir::Op&);
   void distributed(const ir::Op&);
   void along_lanes(const ir::Op&);
+  void along_columns(const ir::Op&);
   void along_workers(const std::vector<const ir::Op*>& nest);
   void along_threads(const std::vector<const ir::Op*>& nest);
   void body(const ir::Op& loop, const ir::Op* inner, const std::function<void()>& write_inner);
@@ -88,6 +89,8 @@ class Writer {
   std::map<const ir::Value*, bool> written_;      // views that the region writes
   std::vector<const ir::Op*> loops_;              // that the code being written is in, as C++ loops
   const ir::Op* outermost_ = nullptr;             // of the distributed loops around it
+  bool columns_ = false;                          // workers are columns of a block's threads
+  std::string elected_;                           // columns: the condition that this thread is its worker's first
   std::string dead_;                              // the flag that says that a check has failed
   std::string at_;                                // the variable that holds the last iteration, or empty
   ir::LocId noted_ = 0;

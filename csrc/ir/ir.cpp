@@ -54,7 +54,7 @@ const OpInfo& info(Opcode c) { return kOps[static_cast<size_t>(c)]; }
 std::string_view name_of(CheckKind k) { return kChecks[static_cast<size_t>(k)]; }
 std::string_view name_of(Combiner c) { return kCombiners[static_cast<size_t>(c)]; }
 std::string_view name_of(Mapping m) {
-  constexpr std::string_view kNames[] = {"none", "workers", "lanes", "threads", "single"};
+  constexpr std::string_view kNames[] = {"none", "workers", "columns", "lanes", "threads", "single"};
   return kNames[static_cast<size_t>(m)];
 }
 

@@ -91,6 +91,7 @@ inline bool counts_each_update(Combiner c) {
 enum class Mapping : uint8_t {
   none,     // whoever runs the code around it, in order
   workers,  // each iteration by one worker, with all its lanes
+  columns,  // each iteration by one worker; workers whose iterations are neighbours are neighbours, lane by lane
   lanes,    // each iteration by one lane of the worker
   threads,  // each iteration by one lane of one worker
   single,   // all iterations by one lane of whoever runs the code around it

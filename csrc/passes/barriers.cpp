@@ -161,7 +161,7 @@ class Inserter {
 
   void collect(const Op& op, std::vector<const Op*>& loops, std::vector<Touch>& found) const {
     const bool decides = op.mapping == Mapping::threads || op.mapping == Mapping::workers ||
-                         (op.mapping == Mapping::lanes && scope_ == Mapping::lanes);
+                         op.mapping == Mapping::columns || (op.mapping == Mapping::lanes && scope_ == Mapping::lanes);
     if (decides) loops.push_back(&op);
     if (is_access(op) && !is_own(op, loops)) {
       found.push_back({&op, loops.empty() ? By::one : By::distributed, loops});
@@ -215,6 +215,7 @@ bool barriers(ir::Graph& graph) {
   std::vector<Op*> workers;
   ir::walk(*graph.body, [&](Op& op) {
     // Of several nested ones the innermost holds the worker's code.
+    if (op.mapping == Mapping::columns) workers.push_back(&op);
     if (op.mapping != Mapping::workers || !is_loop(op)) return;
     Op* inner = body_of(op).first;
     while (inner && inner->mapping != Mapping::workers) inner = inner->next;

@@ -140,6 +140,11 @@ class Distributor {
       block(body_of(last), true);
       return;
     }
+    if (has_distributable(body_of(last)) && nest.size() == 1 && is_plain_sum(last)) {
+      map(last, Mapping::columns);
+      block(body_of(last), true);
+      return;
+    }
     for (Op* loop : nest) map(*loop, Mapping::threads);
     put_best_innermost(nest);
   }
@@ -158,6 +163,18 @@ class Distributor {
       outside += cost(op, last);
     });
     return all_reduce && outside < inside;
+  }
+
+  /// The body does nothing but combine values and store what comes of it: nothing in it may leave the iteration, and
+  /// every worker does it alike.
+  static bool is_plain_sum(const Op& loop) {
+    if (!loop.results.empty()) return false;
+    for (const Op* op = body_of(loop).first; op; op = op->next) {
+      const bool plain = ir::is_pure(op->code) || op->code == Opcode::load_ || op->code == Opcode::store_ ||
+                         op->code == Opcode::yield_;
+      if (!plain && !(distributable(*op) && !op->results.empty() && !has_distributable(body_of(*op)))) return false;
+    }
+    return true;
   }
 
   /// Neighbouring lanes run neighbouring iterations of the innermost loop.

@@ -277,12 +277,15 @@ Mapping plan(Context& c, const Nest& nest) {
   }
   int64_t together = 1;
   const bool arranged = std::any_of(said.begin(), said.end(), [](const Said& s) { return s.block > 0 || s.in_reg; });
-  const std::optional<Across> across = arranged || order.back() != lane ? std::nullopt : read_across(nest, lane);
+  const std::optional<Across> across =
+      arranged || order.back() != lane || c.for_device() ? std::nullopt : read_across(nest, lane);
   for (size_t k = 0; k < order.size(); k++) {
     const size_t d = order[k];
     NestLoop loop;
     loop.dim = d;
-    loop.parallel = said[d].named() ? said[d].parallel && !said[d].small : k == 0;
+    // A device has workers for all dimensions.
+    const bool unsaid = k == 0 || (c.for_device() && !nest.in_order);
+    loop.parallel = said[d].named() ? said[d].parallel && !said[d].small : unsaid;
     loop.simd = d == lane && k + 1 == order.size();
     loop.alone = said[d].named() && !loop.parallel && !nest.in_order;
     loop.le = said[d].le;
@@ -336,7 +339,7 @@ std::vector<NestLoop> plan_inner(Context& c, std::span<const InnerRef> inner, Or
     const Said& s = said[order[n]];
     NestLoop& loop = out.emplace_back();
     loop.dim = order[n];
-    loop.parallel = reorders && (s.named() ? s.parallel && !s.small : n == 0);
+    loop.parallel = reorders && (s.named() ? s.parallel && !s.small : n == 0 || c.for_device());
     loop.simd = reorders && order[n] == lane && n + 1 == order.size();
     loop.le = s.le;
     if (loop.parallel) loop.chunk = s.block;

@@ -93,7 +93,7 @@ def test_stats():
 
 def test_config():
     before = appy.config()
-    assert set(before) == {"dump", "backend", "isa", "disabled_passes", "sync", "emulated"}
+    assert set(before) == {"dump", "backend", "isa", "disabled_passes", "stream_bytes", "sync", "emulated"}
     with pytest.raises(TypeError, match="did you mean 'backend'"):
         appy.config(bakend="cpu")
     try:

@@ -300,6 +300,94 @@ def heat_3d() -> Case:
 
 
 @case
+def fdtd_2d() -> Case:
+    def plain(fict, ex, ey, hz):
+        for t in range(fict.shape[0]):
+            ey[0, :] = fict[t]
+            ey[1:, :] -= 0.5 * (hz[1:, :] - hz[:-1, :])
+            ex[:, 1:] -= 0.5 * (hz[:, 1:] - hz[:, :-1])
+            hz[:-1, :-1] -= 0.7 * (ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1])
+
+    @appy.jit(strict=True)
+    def compiled(fict, ex, ey, hz):
+        # pragma sequential for
+        for t in range(fict.shape[0]):
+            ey[0, :] = fict[t]
+            ey[1:, :] -= 0.5 * (hz[1:, :] - hz[:-1, :])
+            ex[:, 1:] -= 0.5 * (hz[:, 1:] - hz[:, :-1])
+            hz[:-1, :-1] -= 0.7 * (ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1])
+
+    m, n, steps = 1000, 1200, 500
+    return Case(compiled, plain, (random(steps), random(m, n), random(m, n), random(m, n)), 0, written(3))
+
+
+@case
+def hdiff() -> Case:
+    def other(field, out, coeff):
+        lap = 4.0 * field[1:-1, 1:-1] - (field[2:, 1:-1] + field[:-2, 1:-1] + field[1:-1, 2:] + field[1:-1, :-2])
+        res = lap[1:, 1:-1] - lap[:-1, 1:-1]
+        flx = cp.where(res * (field[2:-1, 2:-2] - field[1:-2, 2:-2]) > 0, 0, res)
+        res = lap[1:-1, 1:] - lap[1:-1, :-1]
+        fly = cp.where(res * (field[2:-2, 2:-1] - field[2:-2, 1:-2]) > 0, 0, res)
+        out[:] = field[2:-2, 2:-2] - coeff * (flx[1:] - flx[:-1] + fly[:, 1:] - fly[:, :-1])
+
+    @appy.jit(strict=True)
+    def compiled(field, out, coeff):
+        # pragma :=>parallel
+        lap = 4.0 * field[1:-1, 1:-1] - (field[2:, 1:-1] + field[:-2, 1:-1] + field[1:-1, 2:] + field[1:-1, :-2])
+        # pragma :=>parallel
+        res = lap[1:, 1:-1] - lap[:-1, 1:-1]
+        # pragma :=>parallel
+        flx = np.where(res * (field[2:-1, 2:-2] - field[1:-2, 2:-2]) > 0, 0, res)
+        # pragma :=>parallel
+        res = lap[1:-1, 1:] - lap[1:-1, :-1]
+        # pragma :=>parallel
+        fly = np.where(res * (field[2:-2, 2:-1] - field[2:-2, 1:-2]) > 0, 0, res)
+        # pragma :=>parallel
+        out[:] = field[2:-2, 2:-2] - coeff * (flx[1:] - flx[:-1] + fly[:, 1:] - fly[:, :-1])
+
+    m, n, k = 256, 256, 160
+    arguments = (random(m + 4, n + 4, k), cp.zeros((m, n, k)), random(m, n, k))
+    return Case(compiled, other, arguments, 8 * k * ((m + 4) * (n + 4) + 2 * m * n), written(1))
+
+
+@case
+def column_sums() -> Case:
+    @appy.jit(strict=True)
+    def compiled(a, y, out):
+        # pragma parallel for
+        for j in range(a.shape[1]):
+            s = 0.0
+            # pragma simd
+            for i in range(a.shape[0]):
+                s += a[i, j] * y[i]
+            out[j] = s
+
+    def other(a, y, out):
+        cp.matmul(y, a, out=out)
+
+    n = 10000
+    return Case(compiled, other, (random(n, n), random(n), cp.zeros(n)), 8 * n * n, written(2))
+
+
+@case
+def rank_two() -> Case:
+    @appy.jit(strict=True)
+    def compiled(a, u1, v1, u2, v2):
+        # pragma parallel for
+        for i in range(a.shape[0]):
+            # pragma simd
+            for j in range(a.shape[1]):
+                a[i, j] += u1[i] * v1[j] + u2[i] * v2[j]
+
+    def other(a, u1, v1, u2, v2):
+        a += cp.outer(u1, v1) + cp.outer(u2, v2)
+
+    n = 10000
+    return Case(compiled, other, (random(n, n), *(1e-9 * random(n) for _ in range(4))), 16 * n * n, written(0))
+
+
+@case
 def small() -> Case:
     """A kernel with next to no work: what a launch costs."""
 

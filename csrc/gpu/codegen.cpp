@@ -115,7 +115,8 @@ KernelCode Writer::write() {
     }
   }
   const std::string block = std::to_string(options_.shape.block), lanes = std::to_string(options_.shape.lanes);
-  code_.text = "#include \"appy_device.h\"\n\nconstexpr int kBlock = " + block + ", kLanes = " + lanes + ";\ntypedef " +
+  code_.text = "#include \"appy_device.h\"\n\nconstexpr int kBlock = " + block + ", kLanes = " + lanes +
+               ", kColumns = " + std::to_string(options_.shape.columns) + ";\ntypedef " +
                (options_.shape.narrow ? "i32" : "i64") + " Index;\n\nstruct Params {\n  u64 w[" +
                std::to_string(code_.words) + "];\n};\n\n" + structs_ +
                "extern \"C\" __global__ void __launch_bounds__(kBlock) " + code_.entry + "(const Params p) {\n" + head +

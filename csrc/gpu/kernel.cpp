@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -67,8 +68,14 @@ int power_of_two_up_to(int64_t n, int most) {
 KernelShape shape_for(const Sizes& sizes, const Properties& device) {
   KernelShape shape;
   int lanes = 1;
+  int64_t longest = 1;
   bool any = false;
   for (const NestSize& nest : sizes.part().nests) {
+    if (nest.mapping == Mapping::columns) {
+      // At least four blocks for each multiprocessor, and no less than two sectors of memory a row.
+      const int64_t columns = sizes.product(nest.trips, unknown_trips);
+      while (shape.columns > 8 && columns / shape.columns < 4 * device.multiprocessors) shape.columns /= 2;
+    }
     if (nest.mapping != Mapping::workers) continue;
     any = true;
     const int64_t workers = std::max<int64_t>(sizes.product(nest.trips, unknown_trips), 1);
@@ -78,12 +85,15 @@ KernelShape shape_for(const Sizes& sizes, const Properties& device) {
       if (trips < 0) trips = nest.lane_extent >= 0 ? sizes.at(nest.lane_extent, 0) / workers : 256;
       along = std::max(along, trips);
     }
+    longest = std::max(longest, along);
     const int64_t warps = int64_t{device.multiprocessors} * device.max_threads_per_multiprocessor / 32;
     int wanted = power_of_two_up_to(along, 32);
     if (along > 2 * 32 && workers < warps) wanted = shape.block;
     lanes = std::max(lanes, wanted);
   }
   shape.lanes = any ? lanes : 1;
+  // Of short rows more are in flight with small blocks.
+  if (shape.lanes == shape.block && longest <= 2048) shape.lanes = shape.block = 128;
   return shape;
 }
 
@@ -107,7 +117,7 @@ int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
     if (nest.mapping == Mapping::workers) {
       threads *= shape.lanes;
     } else if (nest.mapping == Mapping::columns) {
-      threads = (threads + 31) / 32 * shape.block;
+      threads = (threads + shape.columns - 1) / shape.columns * shape.block;
     } else if (nest.trips.size() > 1) {
       // Columns of the plane are whole blocks, or divide one.
       const int64_t x = std::max<int64_t>(sizes.at(nest.trips.back(), 32), 1);
@@ -117,6 +127,18 @@ int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
     most = std::max(most, (threads + shape.block - 1) / shape.block);
   }
   return most;
+}
+
+/// APPY_CUDA_SHAPE, "block=256,lanes=32,columns=16": what is not in it is chosen by trip counts, and 0 here.
+KernelShape shape_said() {
+  KernelShape said{0, 0, 0};
+  const char* text = std::getenv("APPY_CUDA_SHAPE");
+  for (const auto& [word, to] :
+       {std::pair("block=", &said.block), {"lanes=", &said.lanes}, {"columns=", &said.columns}}) {
+    const char* at = text ? std::strstr(text, word) : nullptr;
+    if (at) *to = std::atoi(at + std::strlen(word));
+  }
+  return said;
 }
 
 class DeviceKernel final : public runtime::Kernel {
@@ -225,17 +247,23 @@ class DeviceKernel final : public runtime::Kernel {
 
   KernelShape whole_shape(const Word* args, const Sizes& sizes) const {
     KernelShape shape = shape_for(sizes, device_.properties());
+    if (shape_said_.block) shape.block = shape_said_.block;
+    if (shape_said_.lanes) shape.lanes = std::min(shape_said_.lanes, shape.block);
+    if (shape_said_.columns) shape.columns = shape_said_.columns;
     shape.narrow = is_narrow(args, sizes);
-    for (const int lanes : {shape.lanes, shape.block}) {
+    for (const int lanes : {shape.lanes, shape_said_.lanes ? shape.lanes : shape.block}) {
       KernelShape with_shared = shape;
       with_shared.lanes = lanes;
+      if (lanes == shape.block && shape.lanes != shape.block && !shape_said_.block) {
+        with_shared.lanes = with_shared.block = 128;
+      }
       with_shared.shared = true;
       const size_t bytes = worker_array_bytes(sizes, arrays_, with_shared);
       if (bytes == 0) return shape;
       // Half of what a multiprocessor has for eight blocks, or all that a block may have.
-      const auto limit =
-          static_cast<size_t>(lanes == shape.block ? device_.properties().shared_bytes_per_block_opt_in - 8192
-                                                   : device_.properties().shared_bytes_per_block / 2);
+      const auto limit = static_cast<size_t>(lanes == shape.block || shape_said_.lanes
+                                                 ? device_.properties().shared_bytes_per_block_opt_in - 8192
+                                                 : device_.properties().shared_bytes_per_block / 2);
       if (bytes <= limit) return with_shared;
     }
     return shape;
@@ -439,6 +467,7 @@ class DeviceKernel final : public runtime::Kernel {
   std::vector<bool> wanted_;
   std::vector<const ir::Op*> told_;
   std::vector<ArrayUse> arrays_;
+  KernelShape shape_said_ = shape_said();
   std::string listing_;
   MappedMemory control_;
   mutable std::mutex mutex_;

@@ -318,7 +318,7 @@ void Writer::distributed(const Op& op) {
     const std::string partial = names_.fresh("", "partial");
     put(type + " " + partial + " = " + partial_of(op, false) + ";");
     if (op.mapping == Mapping::lanes) {
-      finish(op, type, (columns_ ? "reduce_columns<kBlock>(" : "reduce_lanes<kLanes>(") + partial + ")");
+      finish(op, type, (columns_ ? "reduce_columns<kBlock, kColumns>(" : "reduce_lanes<kLanes>(") + partial + ")");
     } else {
       const std::string none = type + partial_of(op, true);
       if (op.mapping == Mapping::workers) put("if (team.lane != 0) " + partial + " = " + none + ";");
@@ -337,8 +337,8 @@ void Writer::distributed(const Op& op) {
 void Writer::along_lanes(const Op& op) {
   level_ = Level::thread;
   const std::string n = declare_trips(op), k = names_.fresh("", "k");
-  open("for (i64 " + k + (columns_ ? " = threadIdx.x / 32; " : " = team.lane; ") + k + " < " + n + "; " + k +
-       (columns_ ? " += kBlock / 32)" : " += kLanes)"));
+  open("for (i64 " + k + (columns_ ? " = threadIdx.x / kColumns; " : " = team.lane; ") + k + " < " + n + "; " + k +
+       (columns_ ? " += kBlock / kColumns)" : " += kLanes)"));
   loops_.push_back(&op);
   put("const i64 " + names_.of(variable_of(op)) + " = " + variable_at(op, k) + ";");
   if (keeps_last(op)) put(at_ + " = " + k + ";");
@@ -347,19 +347,20 @@ void Writer::along_lanes(const Op& op) {
   close();
 }
 
-/// A block is 32 workers side by side. All of its threads go through the same code, whether there are iterations for
-/// all columns or not: those without do the last one once more and store nothing.
+/// A block is kColumns workers side by side. All of its threads go through the same code, whether there are iterations
+/// for all columns or not: those without do the last one once more and store nothing.
 void Writer::along_columns(const Op& op) {
   level_ = Level::worker;
   columns_ = true;
   const std::string n = declare_trips(op), w = names_.fresh("", "w"), mine = names_.fresh("", "mine"),
                     k = names_.fresh("", "k");
-  open("for (i64 " + w + " = blockIdx.x * 32ll; " + w + " < " + n + "; " + w + " += gridDim.x * 32ll)");
+  open("for (i64 " + w + " = (i64)blockIdx.x * kColumns; " + w + " < " + n + "; " + w +
+       " += (i64)gridDim.x * kColumns)");
   loops_.push_back(&op);
-  put("const bool " + mine + " = " + w + " + threadIdx.x % 32 < " + n + ";");
-  put("const i64 " + k + " = " + mine + " ? " + w + " + threadIdx.x % 32 : " + n + " - 1;");
+  put("const bool " + mine + " = " + w + " + threadIdx.x % kColumns < " + n + ";");
+  put("const i64 " + k + " = " + mine + " ? " + w + " + threadIdx.x % kColumns : " + n + " - 1;");
   put("const i64 " + names_.of(variable_of(op)) + " = " + variable_at(op, k) + ";");
-  elected_ = mine + " && threadIdx.x < 32";
+  elected_ = mine + " && threadIdx.x < kColumns";
   block(*op.blocks[0]);
   loops_.pop_back();
   close();

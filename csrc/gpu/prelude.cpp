@@ -311,14 +311,14 @@ template <int kLanes, class R> APPY_INLINE R reduce_lanes(R value) {
   return total;
 }
 
-/// The partial results of a block's threads that are 32 apart, for each of them.
-template <int kBlock, class R> APPY_INLINE R reduce_columns(R value) {
+/// The partial results of the threads of a column, kColumns apart in a block, for each of them.
+template <int kBlock, int kColumns, class R> APPY_INLINE R reduce_columns(R value) {
   R* const rows = (R*)appy_shared();
   __syncthreads();
   rows[threadIdx.x] = value;
   __syncthreads();
-  R total = rows[threadIdx.x % 32];
-  for (int row = 1; row < kBlock / 32; ++row) total = R::combine(total, rows[row * 32 + threadIdx.x % 32]);
+  R total = rows[threadIdx.x % kColumns];
+  for (int row = 1; row < kBlock / kColumns; ++row) total = R::combine(total, rows[row * kColumns + threadIdx.x % kColumns]);
   return total;
 }
 

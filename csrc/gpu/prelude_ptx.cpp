@@ -36,15 +36,15 @@ static __device__ __forceinline__ float appy_half_to_float(unsigned short bits) 
 }
 
 static __device__ __forceinline__ unsigned short appy_float_to_half(float value) {
-  unsigned short bits;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-  return bits;
+  unsigned bits;  // 16 of them in a register of their own came out wrong where single bytes were stored
+  asm("{ .reg .b16 half; cvt.rn.f16.f32 half, %1; cvt.u32.u16 %0, half; }" : "=r"(bits) : "f"(value));
+  return (unsigned short)bits;
 }
 
 static __device__ __forceinline__ unsigned short appy_double_to_half(double value) {
-  unsigned short bits;
-  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(value));
-  return bits;
+  unsigned bits;
+  asm("{ .reg .b16 half; cvt.rn.f16.f64 half, %1; cvt.u32.u16 %0, half; }" : "=r"(bits) : "d"(value));
+  return (unsigned short)bits;
 }
 )cuda";
 

@@ -58,6 +58,16 @@ class Requirement {
         for (size_t side = 0; side < 2 && holds; ++side) {
           if (starts_false(*op->operands[side])) return add(*op->operands[1 - side], true);
         }
+        // `never reached or ok`: what the one does not settle before the loops, the other has to.
+        for (size_t side = 0; side < 2 && holds; ++side) {
+          if (!extremes_.is_before(*op->operands[side])) continue;
+          const size_t mark = needed_.size();
+          if (!add(*op->operands[1 - side], true)) return false;
+          for (size_t k = mark; k < needed_.size(); ++k) {
+            needed_[k] = builder().op(Opcode::or_, {op->operands[side], needed_[k]});
+          }
+          return true;
+        }
         return false;
       case Opcode::lt_:
         return holds ? less(*op->operands[0], *op->operands[1], true) : less(*op->operands[1], *op->operands[0], false);

@@ -50,6 +50,17 @@ bool touches_memory(const Op& op) {
   });
 }
 
+/// What each lane may compute for itself.
+bool only_computes(const Op& op) {
+  if (ir::is_pure(op.code) || op.code == Opcode::load_ || op.code == Opcode::yield_) return true;
+  return op.code == Opcode::if_ && std::all_of(op.blocks.begin(), op.blocks.end(), [](const Block* arm) {
+           for (const Op* at = arm->first; at; at = at->next) {
+             if (!only_computes(*at)) return false;
+           }
+           return true;
+         });
+}
+
 /// The loop that the body consists of, beside what each lane may compute for itself; null where there is more.
 Op* only_loop(const Op& outer) {
   Op* found = nullptr;
@@ -57,7 +68,7 @@ Op* only_loop(const Op& outer) {
     if (is_for(*op)) {
       if (found) return nullptr;
       found = op;
-    } else if (!ir::is_pure(op->code) && op->code != Opcode::load_ && op->code != Opcode::yield_) {
+    } else if (!only_computes(*op)) {
       return nullptr;
     }
   }

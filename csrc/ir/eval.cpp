@@ -28,8 +28,8 @@ uint64_t trip_count(int64_t lower, int64_t upper, int64_t step) {
 
 class Evaluator {
  public:
-  Evaluator(const Graph& graph, std::span<const Word> args, uint64_t fuel)
-      : graph_(graph), fuel_(fuel), words_(graph.value_count()), views_(graph.value_count()) {
+  Evaluator(const Graph& graph, std::span<const Word> args, uint64_t fuel, EvalObserver* observer)
+      : graph_(graph), fuel_(fuel), observer_(observer), words_(graph.value_count()), views_(graph.value_count()) {
     size_t at = 0;
     for (const Value* param : graph.body->args) {
       const size_t rank = param->type.is_view() ? static_cast<size_t>(param->type.rank) : 0;
@@ -130,8 +130,10 @@ class Evaluator {
         return atomic(op);
       case Opcode::check_:
         return check(op);
-      case Opcode::poll_:
       case Opcode::barrier_:
+        if (observer_) observer_->barrier(op);
+        return Exit::yielded;
+      case Opcode::poll_:
         return Exit::yielded;
       case Opcode::for_:
         return for_loop(op);
@@ -188,6 +190,7 @@ class Evaluator {
       }
       at += static_cast<int64_t>(index) * static_cast<int64_t>(view.strides[d]);
     }
+    if (observer_) observer_->access(op, view.data, at);
     return at;
   }
 
@@ -238,6 +241,7 @@ class Evaluator {
     std::vector<Word> carried = words(std::span<Value* const>(op.operands).subspan(3));
     const uint64_t trips = trip_count(lower, upper, step);
     for (uint64_t k = 0; k < trips; ++k) {
+      if (observer_) observer_->iteration(op, k, trips);
       words_[args[0]->id] = static_cast<Word>(lower) + k * static_cast<Word>(step);
       bind(args.subspan(1), carried);
       const Exit exit = block(body);
@@ -245,24 +249,28 @@ class Evaluator {
       carried = leaving_;
       if (exit == Exit::broke) break;
     }
+    if (observer_) observer_->left(op);
     bind(op.results, carried);
     return Exit::yielded;
   }
 
   Exit while_loop(const Op& op) {
     leaving_ = words(op.operands);
-    for (;;) {
+    for (uint64_t k = 0;; ++k) {
+      if (observer_) observer_->iteration(op, k, 0);
       bind(op.blocks[0]->args, leaving_);
       const Exit exit = block(*op.blocks[0]);
       if (exit == Exit::stopped) return exit;
       if (exit == Exit::broke) break;
     }
+    if (observer_) observer_->left(op);
     bind(op.results, leaving_);
     return Exit::yielded;
   }
 
   const Graph& graph_;
   uint64_t fuel_;
+  EvalObserver* observer_;
   std::vector<Word> words_;
   std::vector<View> views_;
   std::map<int32_t, Buffer> buffers_;  // by slot
@@ -273,8 +281,8 @@ class Evaluator {
 
 }  // namespace
 
-EvalResult evaluate(const Graph& graph, std::span<const Word> args, uint64_t fuel) {
-  return Evaluator(graph, args, fuel).run();
+EvalResult evaluate(const Graph& graph, std::span<const Word> args, uint64_t fuel, EvalObserver* observer) {
+  return Evaluator(graph, args, fuel, observer).run();
 }
 
 }  // namespace appy::ir

@@ -25,8 +25,20 @@ struct EvalResult {
   std::vector<EvalArray> arrays;  // whatever the outcome: those made so far
 };
 
+/// Is told what the evaluator does, in its order.
+class EvalObserver {
+ public:
+  virtual ~EvalObserver() = default;
+  /// Iteration `k` of `trips` begins; of a `while`, whose trips nobody knows, of 0.
+  virtual void iteration(const Op& loop, uint64_t k, uint64_t trips) = 0;
+  virtual void left(const Op& loop) = 0;
+  /// A load, store or atomic of the element at `at` in the view that begins at `base`.
+  virtual void access(const Op&, const char* base, const char* at) = 0;
+  virtual void barrier(const Op&) = 0;
+};
+
 /// `args` as in runtime/kernel.h. `fuel` bounds the number of ops executed.
-EvalResult evaluate(const Graph&, std::span<const Word> args, uint64_t fuel = UINT64_MAX);
+EvalResult evaluate(const Graph&, std::span<const Word> args, uint64_t fuel = UINT64_MAX, EvalObserver* = nullptr);
 
 /// One pure op on words, shared with the constant folder.
 Word evaluate_op(Opcode, DType result, DType operand, std::span<const Word> operands);

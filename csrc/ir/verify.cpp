@@ -133,12 +133,39 @@ class Verifier {
     } else if (const std::string wrong = types(op); !wrong.empty()) {
       fault(op, wrong);
     }
+    if (const std::string wrong = mapping(op); !wrong.empty()) fault(op, wrong);
     const bool loop = op.code == Opcode::for_ || op.code == Opcode::while_;
     if (loop) loops_.push_back(&op);
     for (const Block* inner : op.blocks) block(*inner, &op);
     if (loop) loops_.pop_back();
     if (op.code == Opcode::for_) unread_last(op);
     for (size_t i = 0; i < op.results.size(); ++i) define(*op.results[i], &op, nullptr, i);
+  }
+
+  /// Who runs the code that the op stands in: the mapping of the nearest loop that has one.
+  Mapping around() const {
+    for (size_t k = loops_.size(); k-- > 0;) {
+      if (loops_[k]->mapping != Mapping::none) return loops_[k]->mapping;
+    }
+    return Mapping::none;
+  }
+
+  std::string mapping(const Op& op) const {
+    if (op.mapping == Mapping::none || op.code == Opcode::barrier_) return "";
+    if (op.code != Opcode::for_ && (op.code != Opcode::while_ || op.mapping != Mapping::single)) {
+      return "only a loop is mapped, and a while to single alone";
+    }
+    const Mapping outside = around();
+    bool fits = outside == Mapping::none || outside == Mapping::workers;
+    if (op.mapping == Mapping::threads) fits = outside == Mapping::none || outside == Mapping::threads;
+    if (op.mapping == Mapping::lanes) fits = outside == Mapping::workers;
+    return fits ? "" : "mapped to " + std::string(name_of(op.mapping)) + " inside " + std::string(name_of(outside));
+  }
+
+  std::string barrier_place(const Op& op) const {
+    const Mapping outside = around();
+    if (outside == Mapping::none || (outside == Mapping::workers && op.mapping == Mapping::lanes)) return "";
+    return "not all of those that wait come here: inside " + std::string(name_of(outside));
   }
 
   static std::string attributes(const Op& op) {
@@ -181,7 +208,7 @@ class Verifier {
         return state(op.operands);
       case Opcode::barrier_:
         if (op.mapping != Mapping::workers && op.mapping != Mapping::lanes) return "its scope is workers or lanes";
-        return "";
+        return barrier_place(op);
       case Opcode::for_:
         return for_loop(op);
       case Opcode::while_:

@@ -3,16 +3,18 @@
 // barrier serves all pairs around it.
 //
 // Two scopes, one after the other. `workers`: the code that all run, in which loops for threads, workers and single
-// lanes are one piece each. `lanes`: the same inside each loop for workers.
+// lanes are one piece each; where a worker touches what it alone touched before, its lanes wait for each other only.
+// `lanes`: the same inside each loop for workers.
 //
 // Rules for editors:
-// 1. Code that all run is run by each of them: its loads are everyone's, its stores one lane's.
+// 1. Code that all run is run by each of them: its loads are everyone's, its stores one lane's. So are loads between
+//    the loops of a nest: whoever has an iteration of the inner loop runs them.
 // 2. Results of distributed loops are known to all: whoever combines them has met all others (a barrier).
 // 3. Iterations of a loop for workers never touch what another one writes; but they use the same private arrays.
+// 4. Behind the back edge of a loop, a value of its body is another one.
 
 #include <algorithm>
-#include <optional>
-#include <set>
+#include <span>
 #include <vector>
 
 #include "ir/builder.h"
@@ -37,6 +39,10 @@ struct Touch {
   const Op* op;
   By by;
   std::vector<const Op*> loops;  // distributed: those that decide who, outermost first
+  By in_worker = By::one;        // distributed over workers: who of its lanes
+  const Op* lanes = nullptr;     // and the loop that decides
+  const Block* stale = nullptr;  // what is defined there, or nested there, is another value now
+  bool lanes_met = false;        // the lanes of each worker have waited for each other since
 
   bool writes() const { return op->code != Opcode::load_; }
   friend bool operator==(const Touch&, const Touch&) = default;
@@ -50,22 +56,29 @@ void merge(Pending& into, const Pending& from) {
   }
 }
 
+/// The value is what it was at the touch.
+bool is_current(const Value& v, const Touch& earlier) {
+  return !earlier.stale || ir::defined_outside(v, *earlier.stale);
+}
+
 /// Iterations of two nests are given to the same worker and lane where their variables are equal.
-bool count_alike(const std::vector<const Op*>& a, const std::vector<const Op*>& b) {
+bool count_alike(const Touch& earlier, std::span<const Op* const> a, std::span<const Op* const> b) {
   if (a.size() != b.size()) return false;
   for (size_t k = 0; k < a.size(); ++k) {
     if (a[k]->mapping != b[k]->mapping) return false;
     for (size_t bound = 0; bound < 3; ++bound) {
       // Where only the end differs, a single loop still gives the same iterations to the same lanes.
       if (bound == 1 && a.size() == 1) continue;
-      if (a[k]->operands[bound] != b[k]->operands[bound]) return false;
+      const Value& v = *a[k]->operands[bound];
+      if (&v != b[k]->operands[bound] || !is_current(v, earlier)) return false;
     }
   }
   return true;
 }
 
 /// In some dimension of the view both subscripts are the same multiple of the two loops' variables and equal otherwise.
-bool pinned(const Op& x, const Op& y, const Op& loop_x, const Op& loop_y) {
+bool pinned(const Touch& earlier, const Op& y, const Op& loop_x, const Op& loop_y) {
+  const Op& x = *earlier.op;
   const Value *i = induction(loop_x), *j = induction(loop_y);
   for (size_t d = 0; d < x.access->offset.size(); ++d) {
     Affine a = row(x, d), b = row(y, d);
@@ -74,24 +87,35 @@ bool pinned(const Op& x, const Op& y, const Op& loop_x, const Op& loop_y) {
     a.add(*i, -step);
     b.add(*j, -step);
     a.add(b, -1);
-    const auto outside = [](const Affine& sum, const Op& loop) {
-      return std::all_of(sum.terms.begin(), sum.terms.end(),
-                         [&](const auto& term) { return ir::defined_outside(*term.first, body_of(loop)); });
-    };
-    if (a.is_constant() && a.constant == 0 && outside(b, loop_x) && outside(b, loop_y)) return true;
+    const bool outside = std::all_of(b.terms.begin(), b.terms.end(), [&](const auto& term) {
+      return ir::defined_outside(*term.first, body_of(loop_x)) && ir::defined_outside(*term.first, body_of(loop_y)) &&
+             is_current(*term.first, earlier);
+    });
+    if (a.is_constant() && a.constant == 0 && outside) return true;
   }
   return false;
 }
 
-/// Any element is touched by the same lane in both.
-bool same_lane(const Touch& a, const Touch& b) {
-  if (a.by == By::one && b.by == By::one) return true;
-  if (a.by != By::distributed || b.by != By::distributed || a.op->view() != b.op->view()) return false;
-  if (!count_alike(a.loops, b.loops)) return false;
-  for (size_t k = 0; k < a.loops.size(); ++k) {
-    if (!pinned(*a.op, *b.op, *a.loops[k], *b.loops[k])) return false;
+/// Any element is touched by those that have the same iterations of these loops.
+bool meet_in(const Touch& earlier, const Touch& b, std::span<const Op* const> x, std::span<const Op* const> y) {
+  if (earlier.op->view() != b.op->view() || !count_alike(earlier, x, y)) return false;
+  for (size_t k = 0; k < x.size(); ++k) {
+    if (!pinned(earlier, *b.op, *x[k], *y[k])) return false;
   }
   return true;
+}
+
+/// Who has to wait for each other between the touches of an array: none is nobody.
+Mapping apart(const Touch& earlier, const Touch& b) {
+  if (earlier.by == By::one && b.by == By::one) return Mapping::none;
+  if (earlier.by != By::distributed || b.by != By::distributed) return Mapping::workers;
+  if (!meet_in(earlier, b, earlier.loops, b.loops)) return Mapping::workers;
+  // The lanes of a column are those of several workers elsewhere.
+  if (earlier.loops[0]->mapping == Mapping::columns) return Mapping::workers;
+  if (earlier.loops[0]->mapping != Mapping::workers || earlier.lanes_met) return Mapping::none;
+  if (earlier.in_worker == By::one && b.in_worker == By::one) return Mapping::none;
+  if (earlier.in_worker != By::distributed || b.in_worker != By::distributed) return Mapping::lanes;
+  return meet_in(earlier, b, {&earlier.lanes, 1}, {&b.lanes, 1}) ? Mapping::none : Mapping::lanes;
 }
 
 class Inserter {
@@ -110,12 +134,18 @@ class Inserter {
   }
 
  private:
+  /// Where control leaves the iterations of a loop that all run.
+  struct Left {
+    Pending loop, iteration;
+  };
+
   bool is_piece(const Op& op) const { return op.mapping != Mapping::none && is_loop(op); }
 
   void step(Op& op, Pending& pending) {
-    if (op.code == Opcode::barrier_) {
-      if (op.mapping == scope_) pending.clear();
-      return;
+    if (op.code == Opcode::barrier_) return passed(op.mapping, pending);
+    if (op.code == Opcode::break_ || op.code == Opcode::continue_) {
+      merge(op.code == Opcode::break_ ? left_.back().loop : left_.back().iteration, pending);
+      return pending.clear();
     }
     if (is_access(op)) return before(op, {{&op, op.code == Opcode::load_ ? By::all : By::one, {}}}, pending);
     if (is_piece(op)) {
@@ -133,6 +163,14 @@ class Inserter {
     if (!op.blocks.empty()) pending = after;
   }
 
+  void passed(Mapping scope, Pending& pending) const {
+    if (scope == scope_) return pending.clear();
+    Pending met;
+    for (Touch& t : pending) t.lanes_met = true;
+    merge(met, pending);
+    pending = met;
+  }
+
   /// A loop that everyone runs: its iterations follow each other.
   template <class Keep>
   void around(Op& loop, Pending& pending, Keep keep) {
@@ -141,8 +179,16 @@ class Inserter {
       Pending now = pending;
       const bool changed_before = changed_;
       changed_ = false;
+      left_.emplace_back();
       run(body_of(loop), now);
+      const Left left = std::move(left_.back());
+      left_.pop_back();
+      merge(now, left.iteration);
+      merge(now, left.loop);
       std::erase_if(now, [&](const Touch& t) { return !keep(t); });
+      for (Touch& t : now) {
+        if (!t.stale || !is_inside(loop, *t.stale)) t.stale = &body_of(loop);
+      }
       Pending next = at_entry;
       merge(next, now);
       settled = !changed_ && next.size() <= pending.size();
@@ -154,56 +200,85 @@ class Inserter {
 
   std::vector<Touch> touches(const Op& piece) const {
     std::vector<Touch> found;
-    std::vector<const Op*> loops;
-    collect(piece, loops, found);
+    Path path;
+    collect(piece, path, found);
     return found;
   }
 
-  void collect(const Op& op, std::vector<const Op*>& loops, std::vector<Touch>& found) const {
-    const bool decides = op.mapping == Mapping::threads || op.mapping == Mapping::workers ||
-                         op.mapping == Mapping::columns || (op.mapping == Mapping::lanes && scope_ == Mapping::lanes);
-    if (decides) loops.push_back(&op);
-    if (is_access(op) && !is_own(op, loops)) {
-      found.push_back({&op, loops.empty() ? By::one : By::distributed, loops});
+  /// The loops around an access inside a piece that decide who executes it.
+  struct Path {
+    std::vector<const Op*> loops;
+    By in_worker = By::all;
+    const Op* lanes = nullptr;
+  };
+
+  void collect(const Op& op, const Path& around, std::vector<Touch>& found) const {
+    Path path = around;
+    if (op.mapping == Mapping::threads || op.mapping == Mapping::workers || op.mapping == Mapping::columns ||
+        op.mapping == scope_) {
+      path.loops.push_back(&op);
+    } else if (op.mapping == Mapping::lanes) {
+      path.in_worker = By::distributed;
+      path.lanes = &op;
+    } else if (op.mapping == Mapping::single) {
+      path.in_worker = By::one;
     }
+    if (is_access(op) && !is_own(op, path)) found.push_back(touch(op, path));
     for (const Block* inner : op.blocks) {
-      for (const Op* at = inner->first; at; at = at->next) collect(*at, loops, found);
+      for (const Op* at = inner->first; at; at = at->next) collect(*at, path, found);
     }
-    if (decides) loops.pop_back();
+  }
+
+  static Touch touch(const Op& access, const Path& path) {
+    if (path.loops.empty()) return {&access, By::one, {}};
+    const Op& last = *path.loops.back();
+    for (const Op* at = body_of(last).first; at; at = at->next) {
+      if (at->mapping == last.mapping && is_loop(*at)) return {&access, By::all, {}};
+    }
+    const bool elected = path.in_worker == By::all && access.code != Opcode::load_;
+    return {&access, By::distributed, path.loops, elected ? By::one : path.in_worker, path.lanes};
   }
 
   /// An array that each iteration makes for itself.
-  static bool is_own(const Op& access, const std::vector<const Op*>& loops) {
-    return std::any_of(loops.begin(), loops.end(), [&](const Op* loop) { return is_private(*access.view(), *loop); });
+  static bool is_own(const Op& access, const Path& path) {
+    return std::any_of(path.loops.begin(), path.loops.end(),
+                       [&](const Op* loop) { return is_private(*access.view(), *loop); });
   }
 
   void before(Op& op, const std::vector<Touch>& now, Pending& pending) {
-    const bool conflict = std::any_of(now.begin(), now.end(), [&](const Touch& a) {
-      return std::any_of(pending.begin(), pending.end(), [&](const Touch& b) { return conflicts(b, a); });
-    });
-    if (conflict) {
+    Mapping scope = Mapping::none;
+    for (const Touch& b : now) {
+      for (const Touch& earlier : pending) {
+        const Mapping needed = conflict(earlier, b);
+        if (scope == Mapping::none || needed == Mapping::workers) scope = needed;
+      }
+    }
+    if (scope != Mapping::none) {
+      // Inside a worker there are only its lanes.
+      if (scope_ == Mapping::lanes) scope = Mapping::lanes;
       builder_.set_before(&op);
       builder_.set_loc(op.loc);
-      builder_.barrier(scope_);
-      pending.clear();
+      builder_.barrier(scope);
+      passed(scope, pending);
       changed_ = true;
     }
     merge(pending, now);
   }
 
-  bool conflicts(const Touch& a, const Touch& b) const {
-    if (!a.writes() && !b.writes()) return false;
-    if (a.op->code == Opcode::atomic_ && b.op->code == Opcode::atomic_ && a.op->combiner == b.op->combiner)
-      return false;
-    const Value *x = a.op->view(), *y = b.op->view();
+  Mapping conflict(const Touch& earlier, const Touch& b) const {
+    if (!earlier.writes() && !b.writes()) return Mapping::none;
+    if (earlier.op->code == Opcode::atomic_ && b.op->code == Opcode::atomic_ && earlier.op->combiner == b.op->combiner)
+      return Mapping::none;
+    const Value *x = earlier.op->view(), *y = b.op->view();
     const bool may_overlap = graph_.may_alias && !ir::alloc_of(*x) && !ir::alloc_of(*y);
-    if (x != y && !may_overlap) return false;
-    return x != y ? !(a.by == By::one && b.by == By::one) : !same_lane(a, b);
+    if (x == y) return apart(earlier, b);
+    return may_overlap && !(earlier.by == By::one && b.by == By::one) ? Mapping::workers : Mapping::none;
   }
 
   ir::Graph& graph_;
   ir::Builder builder_;
   Mapping scope_;
+  std::vector<Left> left_;
   bool changed_ = false;
 };
 

@@ -61,9 +61,33 @@ bool only_computes(const Op& op) {
          });
 }
 
+bool is_written(const Value& view, Block& block) {
+  bool found = false;
+  ir::walk(block, [&](const Op& op) {
+    if (!is_access(op) || op.code == Opcode::load_) return;
+    const bool may_overlap = op.graph->may_alias && !ir::alloc_of(view) && !ir::alloc_of(*op.view());
+    found |= op.view() == &view || may_overlap;
+  });
+  return found;
+}
+
+bool loads_written(const Op& op, Block& block) {
+  if (op.code == Opcode::load_ && is_written(*op.view(), block)) return true;
+  for (const Block* inner : op.blocks) {
+    for (const Op* at = inner->first; at; at = at->next) {
+      if (loads_written(*at, block)) return true;
+    }
+  }
+  return false;
+}
+
 /// The loop that the body consists of, beside what each lane may compute for itself; null where there is more.
 Op* only_loop(const Op& outer) {
   Op* found = nullptr;
+  // Whoever has an iteration of the inner loop loads for itself: what others write meanwhile is not that.
+  for (const Op* op = body_of(outer).first; op; op = op->next) {
+    if (!is_for(*op) && loads_written(*op, body_of(outer))) return nullptr;
+  }
   for (Op* op = body_of(outer).first; op; op = op->next) {
     if (is_for(*op)) {
       if (found) return nullptr;

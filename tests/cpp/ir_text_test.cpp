@@ -119,6 +119,41 @@ TEST(Text, EveryFormRoundTrips) {
   EXPECT_EQ(again(text), text);
 }
 
+TEST(Text, WhoRunsALoopAndBarriers) {
+  constexpr const char* kText = R"(region @r(%n: i64, %x: f64[2,c]) no_inspectors {
+  for parallel simd annotated le(4) mapped(workers) %i = %n to %n step %n {
+    %s = for simd mapped(lanes) %j = %n to %n step %n carry(sum %a = %n) : i64 {
+      yield %a
+    }
+    barrier lanes
+    %e = while mapped(single) carry(%b = %s) : i64 {
+      break %b
+    }
+    yield
+  }
+  barrier workers
+  for parallel mapped(threads) %k = %n to %n step %n {
+    yield
+  }
+  for mapped(single) %l = %n to %n step %n {
+    yield
+  }
+  yield
+}
+)";
+  const auto graph = parse(kText);
+  EXPECT_EQ(print(*graph), kText);
+  EXPECT_EQ(print(*clone(*graph)), kText);
+  EXPECT_FALSE(graph->inspectors);
+  EXPECT_EQ(graph->body->first->mapping, Mapping::workers);
+  EXPECT_EQ(graph->body->first->next->mapping, Mapping::workers);
+  EXPECT_EQ(graph->body->first->next->code, Opcode::barrier_);
+  EXPECT_EQ(error_in("  barrier"), "line 3, column 3: expected workers or lanes, got yield");
+  EXPECT_EQ(error_in("  barrier none"), "line 2, column 11: expected workers or lanes, got none");
+  EXPECT_EQ(error_in("  for mapped(all) %i = %n to %n step %n {"),
+            "line 2, column 14: expected workers, lanes, threads or single, got all");
+}
+
 TEST(Text, PrintsWhatTheBuilderMade) {
   Graph g;
   g.name = "f.<locals>.g";

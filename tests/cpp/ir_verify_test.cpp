@@ -209,6 +209,34 @@ TEST(Verify, Loops) {
                "%r = while carry(%c = %n) : f64: block arguments unlike the carried values");
 }
 
+TEST(Verify, WhoRunsALoop) {
+  const auto loop = [](const std::string& mapping, const std::string& body) {
+    return "for parallel simd " + mapping + " %i" + std::to_string(body.size()) + " = %n to %n step %n {\n" + body +
+           "yield\n}\n";
+  };
+  const std::string workers = "mapped(workers)", lanes = "mapped(lanes)", threads = "mapped(threads)",
+                    single = "mapped(single)";
+  EXPECT_EQ(
+      faults(loop(workers, loop(workers, loop(lanes, loop("", "")) + "barrier lanes\n" + loop(single, ""))) +
+             "barrier workers\nbarrier lanes\n" + loop(threads, loop(threads, loop("", ""))) +
+             loop("", loop(single, "") + "barrier workers\n" + loop(workers, loop("", loop(lanes, "")))) + "yield\n"),
+      "");
+  const auto has = [](const std::string& body, const std::string& fault) {
+    const std::string found = faults(body + "yield\n");
+    EXPECT_NE(found.find(fault), std::string::npos) << body << found;
+  };
+  has(loop(lanes, ""), "mapped to lanes inside none");
+  has(loop(threads, loop(workers, "")), "mapped to workers inside threads");
+  has(loop(workers, loop(threads, "")), "mapped to threads inside workers");
+  has(loop(workers, loop(lanes, loop(lanes, ""))), "mapped to lanes inside lanes");
+  has(loop(workers, loop("", loop(lanes, loop(single, "")))), "mapped to single inside lanes");
+  has(loop(single, loop("", loop(threads, ""))), "mapped to threads inside single");
+  has("%e = while mapped(threads) carry(%c = %n) : i64 {\nbreak %c\n}\n", "a while to single alone");
+  has(loop(workers, "barrier workers\n"), "not all of those that wait come here: inside workers");
+  has(loop(threads, "barrier lanes\n"), "not all of those that wait come here: inside threads");
+  has(loop(workers, loop(lanes, loop("", "barrier lanes\n"))), "inside lanes");
+}
+
 TEST(Verify, Combiners) {
   EXPECT_EQ(loop_faults("and %c = %a", "f64", "%c"), "carried value 0: and is not defined for f64\n");
   EXPECT_EQ(loop_faults("sum %c = %b", "bool", "%c"), "carried value 0: sum is not defined for bool\n");

@@ -10,6 +10,7 @@
 #include "ir/verify.h"
 #include "passes/pass.h"
 #include "passes_compare.h"
+#include "passes_races.h"
 
 namespace appy::passes {
 namespace {
@@ -391,6 +392,55 @@ TEST(Fuzz, Pipeline) {
     }
   }
   EXPECT_GT(valid, count) << "nearly everything declines";
+}
+
+/// A race that some input shows, or "".
+std::string race(const ir::Graph& graph) {
+  for (int trial = 0; trial < 12; ++trial) {
+    Inputs inputs(graph, trial);
+    Races races(graph);
+    try {
+      ir::evaluate(graph, inputs.args(), 200'000, &races);
+    } catch (const std::logic_error&) {
+      continue;
+    }
+    if (!races.found().empty()) return races.found();
+  }
+  return "";
+}
+
+TEST(Fuzz, Device) {
+  const int first = env("APPY_FUZZ_FIRST", 1), count = env("APPY_FUZZ_COUNT", 150);
+  int valid = 0, barriers = 0, needed = 0;
+  for (int seed = first; seed < first + count && !HasFailure(); ++seed) {
+    SCOPED_TRACE("device, seed " + std::to_string(seed));
+    const auto before = Generator(static_cast<uint64_t>(seed)).make();
+    const auto after = ir::clone(*before);
+    if (seed % 2) {
+      Options options;
+      options.target = Target::device;
+      options.verify = true;
+      if (may_promise_falsely(*before)) options.disabled = {"hoist_promised"};
+      run(*after, options);
+      for (int trial = 0; trial < 12; ++trial) valid += compare(*before, *after, trial, true, true) ? 1 : 0;
+    } else {
+      apply(*after, {"unwatched", "distribute", "barriers"});
+    }
+    EXPECT_EQ(race(*after), "");
+    std::vector<ir::Op*> found;
+    ir::walk(*after->body, [&](ir::Op& op) {
+      if (op.code == Opcode::barrier_) found.push_back(&op);
+    });
+    for (ir::Op* barrier : found) {
+      ir::Op* const next = barrier->next;
+      barrier->parent->remove(barrier);
+      ++barriers;
+      needed += race(*after).empty() ? 0 : 1;
+      next->parent->insert_before(next, barrier);
+    }
+  }
+  EXPECT_GT(valid, count / 2) << "nearly everything declines";
+  EXPECT_GT(20 * needed, barriers) << "the inputs show no races";
 }
 
 }  // namespace

@@ -1,0 +1,191 @@
+// Finds races in a graph whose loops are given to workers and lanes: the evaluator runs it in order, and of any two
+// touches of one element without a barrier between them it is asked whether the same lane of the same worker makes
+// both. There are as many workers and lanes as there is work; iterations of one loop are taken to keep their promise.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/eval.h"
+#include "ir/ir.h"
+#include "ir/text.h"
+#include "passes/loops.h"
+
+namespace appy::passes {
+
+class Races final : public ir::EvalObserver {
+ public:
+  explicit Races(const ir::Graph& graph) : graph_(graph) {}
+
+  /// The first race, or "".
+  const std::string& found() const { return found_; }
+
+  void iteration(const ir::Op& loop, uint64_t k, uint64_t trips) override {
+    if (path_.empty() || path_.back().loop != &loop) path_.push_back({&loop, 0, 0, ++executions_});
+    path_.back().k = k;
+    path_.back().trips = trips;
+  }
+
+  void left(const ir::Op& loop) override {
+    if (!path_.empty() && path_.back().loop == &loop) path_.pop_back();
+    if (loop.results.empty()) return;
+    if (loop.mapping == Mapping::lanes || (loop.mapping == Mapping::single && worker().inside)) {
+      ++met_by_[worker().number];
+    } else if (loop.mapping != Mapping::none) {
+      ++epoch_;
+    }
+  }
+
+  void barrier(const ir::Op& op) override {
+    const Worker w = worker();
+    if (op.mapping == Mapping::workers) {
+      ++epoch_;
+    } else if (w.inside) {
+      ++met_by_[w.number];
+    } else {
+      ++met_;
+    }
+  }
+
+  void access(const ir::Op& op, const char* base, const char* at) override {
+    if (!found_.empty()) return;
+    const ir::Op* alloc = ir::alloc_of(*op.view());
+    Touch t = who(op);
+    Key key{alloc, alloc ? at - base : reinterpret_cast<intptr_t>(at)};
+    if (alloc) {
+      Mapping owner = Mapping::none;
+      for (const Step& s : path_) {
+        if (!is_private(*op.view(), *s.loop) || s.loop->mapping == Mapping::none) continue;
+        if (s.loop->mapping == Mapping::threads || s.loop->mapping == Mapping::lanes) return;
+        if (s.loop->mapping == Mapping::workers) owner = Mapping::workers;
+      }
+      // Each worker has one, which it uses again: as if one worker ran it all.
+      if (owner == Mapping::workers) {
+        t.number = {0};
+        t.met = 0;
+        for (const auto& [number, met] : met_by_) t.met += met;
+        for (auto& [piece, k] : t.pieces) {
+          if (is_private(*op.view(), *piece_of_[piece])) k = {};
+        }
+      }
+    }
+    std::vector<Touch>& touches = touches_[key];
+    std::erase_if(touches, [&](const Touch& earlier) { return earlier.epoch != epoch_; });
+    for (const Touch& earlier : touches) {
+      if (clash(earlier, t)) {
+        found_ = ir::print(graph_) + "has a race: " + std::string(ir::info(earlier.op->code).name) + " and then " +
+                 std::string(ir::info(op.code).name) + " of " + op.view()->name;
+        return;
+      }
+    }
+    if (touches.size() < 64) touches.push_back(std::move(t));
+  }
+
+ private:
+  using Mapping = ir::Mapping;
+  using Number = std::vector<uint64_t>;
+  using Key = std::pair<const ir::Op*, intptr_t>;
+  enum class Who : uint8_t { everyone, first, thread, worker };
+  static constexpr uint64_t kAll = UINT64_MAX;
+
+  struct Step {
+    const ir::Op* loop;
+    uint64_t k, trips, execution;
+  };
+  struct Worker {
+    bool inside = false;
+    Number number;
+  };
+  struct Touch {
+    const ir::Op* op = nullptr;
+    Who who = Who::everyone;
+    Number number;                                    // of the thread or worker
+    uint64_t lane = kAll;                             // of the worker
+    uint64_t epoch = 0;                               // barriers of all passed
+    uint64_t met = 0;                                 // barriers of this worker's lanes passed
+    std::vector<std::pair<uint64_t, Number>> pieces;  // executions of distributed loops around it, and which iteration
+  };
+
+  /// The loops of a nest are numbered together; their first trip count decides nothing.
+  static void add(Number& number, const Step& s) {
+    if (!number.empty()) number.push_back(s.trips);
+    number.push_back(s.k);
+  }
+
+  Worker worker() const {
+    Worker w;
+    for (const Step& s : path_) {
+      if (s.loop->mapping != Mapping::workers) continue;
+      w.inside = true;
+      add(w.number, s);
+    }
+    return w;
+  }
+
+  /// The loop is one of a nest and not its innermost.
+  static bool is_outer(const ir::Op& loop) {
+    for (const ir::Op* op = loop.blocks[0]->first; op; op = op->next) {
+      if (op->mapping == loop.mapping && is_loop(*op)) return true;
+    }
+    return false;
+  }
+
+  Touch who(const ir::Op& op) {
+    Touch t;
+    t.op = &op;
+    t.epoch = epoch_;
+    const bool elected = op.code != ir::Opcode::load_;
+    bool single = false, outer = false;
+    for (const Step& s : path_) {
+      const Mapping m = s.loop->mapping;
+      single |= m == Mapping::single;
+      if (m == Mapping::workers || m == Mapping::threads) {
+        t.who = m == Mapping::workers ? Who::worker : Who::thread;
+        add(t.number, s);
+        outer = is_outer(*s.loop);
+      }
+      if (m == Mapping::lanes) t.lane = s.k;
+      if (m == Mapping::none || m == Mapping::single) continue;
+      t.pieces.push_back({s.execution, {s.k}});
+      piece_of_[s.execution] = s.loop;
+    }
+    if (outer) {
+      t.who = Who::everyone;
+    } else if (t.who == Who::everyone) {
+      if (elected || single) t.who = Who::first;
+    } else if (t.who == Who::worker) {
+      if (t.lane == kAll && (elected || single)) t.lane = 0;
+      const auto at = met_by_.find(t.number);
+      t.met = met_ + (at == met_by_.end() ? 0 : at->second);
+    }
+    return t;
+  }
+
+  static bool clash(const Touch& a, const Touch& b) {
+    using ir::Opcode;
+    if (a.op->code == Opcode::load_ && b.op->code == Opcode::load_) return false;
+    if (a.op->code == Opcode::atomic_ && b.op->code == Opcode::atomic_ && a.op->combiner == b.op->combiner) {
+      return false;
+    }
+    for (const auto& [execution, k] : a.pieces) {
+      for (const auto& [other, l] : b.pieces) {
+        if (execution == other && k != l) return false;  // the loop's promise
+      }
+    }
+    if (a.who != b.who || a.who == Who::everyone) return true;
+    if (a.who == Who::first) return false;
+    if (a.number != b.number) return true;
+    return a.who == Who::worker && a.met == b.met && (a.lane != b.lane || a.lane == kAll);
+  }
+
+  const ir::Graph& graph_;
+  std::vector<Step> path_;
+  uint64_t executions_ = 0, epoch_ = 0, met_ = 0;
+  std::map<Number, uint64_t> met_by_;
+  std::map<uint64_t, const ir::Op*> piece_of_;
+  std::map<Key, std::vector<Touch>> touches_;
+  std::string found_;
+};
+
+}  // namespace appy::passes

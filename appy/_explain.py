@@ -31,6 +31,8 @@ class Explanation:
         stats = region["stats"]
         if region["specializations"] or stats["runs"] or stats["declined"]:
             return True
+        if region["group"]:
+            return False
         return not any(
             group is not region
             and group["stats"]["runs"]

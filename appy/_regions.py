@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ._assemble import ENDS, Assembly, Instr, stack_depths
+from ._captures import Capture
 from .pragmas import PlacedPragma
 
 # Instructions that FOR_ITER jumps to when it is exhausted: none, END_FOR, or END_FOR and POP_TOP.
@@ -32,12 +33,15 @@ class Entry(NamedTuple):
 
 class Region:
     """An outermost annotated statement, or a group of them, with the pragmas in it. Its first entry stands for the
-    others."""
+    others. What is `captured` is a group for devices only."""
 
-    def __init__(self, pragma: PlacedPragma, pragmas: list[PlacedPragma], group: bool = False) -> None:
+    def __init__(
+        self, pragma: PlacedPragma, pragmas: list[PlacedPragma], group: bool = False, captured: bool = False
+    ) -> None:
         self.pragma = pragma
         self.pragmas = pragmas
         self.group = group
+        self.captured = captured
         self.entries: list[Entry] = []
 
 
@@ -51,9 +55,10 @@ def outermost(pragmas: Sequence[PlacedPragma]) -> list[Region]:
     return found
 
 
-def locate(assembly: Assembly, pragmas: Sequence[PlacedPragma]) -> list[Region]:
-    """The regions of a code object. A copy of a statement whose instructions are not those of the first copy makes a
-    region of its own. A region without entries is one that cannot be entered, though its loop is there."""
+def locate(assembly: Assembly, pragmas: Sequence[PlacedPragma], captures: Sequence[Capture] = ()) -> list[Region]:
+    """The regions of a code object, those that hold others before them. A copy of a statement whose instructions are
+    not those of the first copy makes a region of its own. A region without entries is one that cannot be entered,
+    though its loop is there."""
     regions = outermost(pragmas)
     if not regions:
         return []
@@ -68,7 +73,68 @@ def locate(assembly: Assembly, pragmas: Sequence[PlacedPragma]) -> list[Region]:
                 out.append(kinds[shape])
             if entry is not None:
                 kinds[shape].entries.append(entry)
-    return [*_groups(assembly, out), *out]
+    groups = _groups(assembly, out)
+    return [*_captured(assembly, depths, captures, out, groups), *groups, *out]
+
+
+def _captured(
+    assembly: Assembly,
+    depths: dict[Instr, int],
+    captures: Sequence[Capture],
+    regions: list[Region],
+    groups: list[Region],
+) -> list[Region]:
+    """Groups for devices: loops around regions, and what follows each other."""
+    out: list[Region] = []
+    loops: list[Region] = []
+    for capture in reversed(captures):  # inner ones first: a run may begin or end with a loop
+        inside = [r for r in regions if capture.line <= r.pragma.line and r.pragma.end_line <= capture.end_line]
+        first = inside[0].pragma if inside else None
+        if first is None:
+            continue
+        place = first._replace(
+            kind=capture.kind,
+            line=capture.line,
+            end_line=capture.end_line,
+            iter_line=capture.iter_line,
+            iter_column=capture.iter_column,
+            body_end=capture.end_line,
+            items=(),
+            statement=None,
+        )
+        found = Region(place, [p for r in inside for p in r.pragmas], True, True)
+        if capture.kind == "loop":
+            entries = [
+                _entry(assembly, index, place, depths)
+                for index, instr in enumerate(assembly.instrs)
+                if instr.name == "FOR_ITER" and _is_loop_of(assembly.instrs, index, place)
+            ]
+            loops.append(found)
+        else:
+            entries = _spanned(assembly, depths, capture, [*loops, *regions])
+        found.entries += [e for e in entries if e is not None]
+        alike = len({_shape(assembly, e) for e in found.entries}) == 1
+        complete = len(found.entries) == len(entries) and all(r.entries for r in inside)
+        spans = [(e.begin, e.end) for e in found.entries]
+        known = any([(e.begin, e.end) for e in g.entries] == spans for g in groups)
+        if alike and complete and not known:
+            out.insert(0, found)
+    return out
+
+
+def _spanned(assembly: Assembly, depths: dict[Instr, int], capture: Capture, units: list[Region]) -> list[Entry | None]:
+    """From each copy of the first statement of a run to the copy of the last one that follows it."""
+    firsts = [e for r in units if r.pragma.line == capture.line for e in r.entries]
+    lasts = [e for r in units if r.pragma.line == capture.last_line for e in r.entries]
+    place = {instr: at for at, instr in enumerate(assembly.instrs)}
+    out: list[Entry | None] = []
+    for first in firsts:
+        ends = [place[e.end] for e in lasts if place[e.begin] > place[first.begin] and not e.exits]
+        end = min(ends, default=-1)
+        if first.exits or end < 0 or any(e.exits for e in lasts):
+            return []
+        out.append(_checked_entry(assembly, place[first.begin], end, depths, first.depth))
+    return out
 
 
 def _groups(assembly: Assembly, regions: list[Region]) -> list[Region]:

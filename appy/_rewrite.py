@@ -137,14 +137,16 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
     from ._assemble import disassemble, remade
     from ._exits import mark
     from ._regions import locate
+    from .pragmas import captures_of
 
     assembly = disassemble(code)
+    captures = captures_of(code) if dict(options).get("backend", "auto") in ("auto", "cuda") else []
     key = None
     inserted: dict[Any, list[Any]] = {}
     made: list[tuple[Any, Any, Options]] = []
     stack = code.co_stacksize
     new_consts = list(consts)
-    for index, found in enumerate(locate(assembly, pragmas)):
+    for index, found in enumerate(locate(assembly, pragmas, captures)):
         if not found.entries:
             reason = "its bytecode has a form that cannot be entered"
             warn_fallback(
@@ -153,7 +155,11 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
             continue
         if key is None:
             key = _key(code, pragmas, options)
-        own = (*((k, v) for k, v in options if k != "strict"), ("group", True)) if found.group else options
+        own = options
+        if found.group:
+            own = (*((k, v) for k, v in options if k != "strict"), ("group", True))
+        if found.captured:
+            own = (*own, ("captured", True))
         region = _regions.get((key, index))
         if region is None:
             region = _make_region(key, index, remade(code), assembly, found, own)

@@ -19,9 +19,10 @@ import re
 import tokenize
 import warnings
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import _C
+from ._captures import Capture, captures_in
 from ._chunks import imports_of, statement_around
 from ._errors import AppyWarning, PragmaError
 from ._mapping import StatementText, text_of
@@ -93,6 +94,8 @@ class _Source:
         self.top: dict[_Scope, ast.stmt] = {}
         self.codes: dict[tuple[int, int], dict[_Scope, list[CodeType]]] = {}
         self.import_statements: list[ast.stmt] | None = None
+        self.annotated: set[ast.stmt] = set()
+        self.scopes: dict[_Scope, ast.AST] = {("<module>", 1): tree}
 
     def scope_codes(self, key: _Scope, flags: int) -> list[CodeType]:
         """The code objects of that name and first line, compiled from this text under these future flags."""
@@ -107,6 +110,11 @@ class _Source:
             _collect_codes(code, cached)
             self.codes[(id(top), flags)] = cached
         return cached.get(key, [])
+
+    def captures(self, key: _Scope) -> list[Capture]:
+        """What a device would run as one in the scope of that name and first line."""
+        scope: Any = self.scopes.get(key)
+        return list(captures_in(scope.body, self.annotated)) if scope is not None else []
 
     def imports(self) -> list[ast.stmt]:
         """The import statements in the module's own scope, up to those in the branches of its statements."""
@@ -215,6 +223,17 @@ def pragmas_of(code: CodeType, *, warn_only: bool = False) -> list[PlacedPragma]
             "it was changed after it was imported; reload the module"
         )
     return believed
+
+
+def captures_of(code: CodeType) -> list[Capture]:
+    """What a device would run as one, of a function that `pragmas_of` has found pragmas in. Nothing where the code was
+    transformed."""
+    file = _file_of(code)
+    key = (code.co_qualname, code.co_firstlineno if code.co_name != "<module>" else 1)
+    source = file.source_for(code, key) if file is not None else None
+    if source is None or code not in source.scope_codes(key, code.co_flags & _FUTURE_FLAGS):
+        return []
+    return source.captures(key)
 
 
 def _file_of(code: CodeType) -> _File | None:
@@ -380,6 +399,7 @@ class _Placer:
                 key = (qualname, first)
                 prefix = qualname + ("." if isinstance(node, ast.ClassDef) else ".<locals>.")
                 self.source.top[key] = top
+                self.source.scopes[key] = node
                 self.spans.append((first, node.col_offset, key))
         for name in _BLOCKS:
             for child in getattr(node, name, ()):
@@ -404,6 +424,8 @@ class _Placer:
         placed = PlacedPragma(kind, text, node.lineno, end, it.lineno, it.col_offset, comment.lines[0], body_end)
         if items:
             placed = placed._replace(items=items, statement=text_of(node))
+        if kind != "atomic":
+            self.source.annotated.add(node)
         self.source.pragmas.setdefault(key, []).append(placed)
 
     def _syntax_fault(self, comment: _Comment, text: str, column: int, expected: str) -> PragmaError:

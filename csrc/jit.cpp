@@ -13,6 +13,7 @@
 #include "passes/pass.h"
 #include "pycompat/signals.h"
 #include "runtime/describe.h"
+#include "runtime/device_arrays.h"
 #include "runtime/eval_kernel.h"
 #include "runtime/fp_state.h"
 #include "runtime/numpy.h"
@@ -63,10 +64,14 @@ const char* namespace_of_its_own(const Scope& scope) {
   return PyDict_CheckExact(scope.globals) ? nullptr : "a namespace that is no plain dict";
 }
 
+Backend wanted_backend(const RegionOptions& options) {
+  return options.backend == Backend::automatic ? config().backend : options.backend;
+}
+
 /// The backend for a region whose arrays lie in the memory of `device`.
 Backend chosen_backend(const RegionOptions& options, int device) {
   const bool on_device = device != runtime::host_memory;
-  Backend backend = options.backend == Backend::automatic ? config().backend : options.backend;
+  Backend backend = wanted_backend(options);
   if (backend == Backend::automatic) backend = on_device ? Backend::cuda : Backend::cpu;
   if (backend != Backend::cuda && on_device && !config().emulated) {
     const char* name = backend == Backend::eval ? "eval" : "cpu";
@@ -113,13 +118,13 @@ bool in_any_order(const ir::Op& op) {
 }
 
 /// Is there something that the interpreter must do, after something was written that it must not do again? Or something
-/// that fails where the variables of the statements before are not at hand?
-bool may_fail_late(const ir::Graph& graph, bool leaves_variables) {
+/// that fails where the variables of the statements before are not at hand, as on a device they never are?
+bool may_fail_late(const ir::Graph& graph, bool leaves_variables, bool on_device) {
   bool found = false;
   ir::walk(*graph.body, [&](const ir::Op& op) {
     if (op.code != ir::Opcode::check_ || op.check->declines) return;
     found |= op.check->kind == ir::CheckKind::decline_ || op.check->kind == ir::CheckKind::broadcast_;
-    found |= leaves_variables && in_any_order(op);
+    found |= leaves_variables && (on_device || in_any_order(op));
   });
   return found;
 }
@@ -137,10 +142,18 @@ class RegionCache::Impl {
         numpy_(runtime::import_numpy()) {
     if (!numpy_) PyErr_Clear();
     runtime::set_poll(appy_signal_flag(), appy_run_signal_handlers);
-    count(&Stats::regions);
+    if (!options_.captured) count(&Stats::regions);
+  }
+
+  bool is_for(const Scope& scope) const {
+    if (!options_.captured) return true;
+    const Backend backend = wanted_backend(options_);
+    return backend == Backend::cuda ||
+           (backend == Backend::automatic && numpy_ && runtime::device_in(scope) != runtime::host_memory);
   }
 
   Outcome enter(const Scope& scope, PyObject** returned) {
+    if (options_.captured && stats_.regions == 0) count(&Stats::regions);
     if (!numpy_) return refuse(refusal(Abort(AbortId::numpy_, {}, options_.line, options_.file), options_, {}));
     if (!runtime::float_errors_are_silent())
       return decline("np.errstate or a warning filter asks for floating-point errors");
@@ -172,7 +185,8 @@ class RegionCache::Impl {
   }
 
   RegionReport report() const {
-    RegionReport r{options_.name, options_.file, options_.line, options_.end_line, stats_, {}, last_decline_};
+    RegionReport r{options_.name, options_.file, options_.line, options_.end_line, options_.group, stats_, {},
+                   last_decline_};
     for (const auto& compiled : compiled_) r.specializations.push_back(compiled->report);
     for (const auto& refusal : refusals_) r.specializations.push_back(refusal->report);
     return r;
@@ -230,7 +244,9 @@ class RegionCache::Impl {
     graph.inspectors = !on_device;
     passes::run(graph, pass_options(on_device ? passes::Target::device : passes::Target::cpu,
                                     [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); }));
-    if (options_.group && may_fail_late(graph, !traced.signature.outputs.empty())) {
+    // Arrays of the host are copied to a device and back when all is done: there the interpreter can always start anew.
+    const bool starts_anew = on_device && traced.signature.device == runtime::host_memory;
+    if (options_.group && !starts_anew && may_fail_late(graph, !traced.signature.outputs.empty(), on_device)) {
       throw Abort(AbortId::group_, {}, options_.line, options_.file);
     }
     std::unique_ptr<runtime::Kernel> kernel =
@@ -325,7 +341,7 @@ class RegionCache::Impl {
             may_alias,
             any_int,
             options_.auto_simd,
-            (options_.backend == Backend::automatic ? config().backend : options_.backend) == Backend::cuda};
+            wanted_backend(options_) == Backend::cuda};
   }
 
   bool has_many_ranges(const Scope& scope, bool may_alias) const {
@@ -371,6 +387,7 @@ Outcome RegionCache::enter(const Scope& scope, PyObject** returned) {
 }
 
 std::shared_ptr<Lowered> RegionCache::lower(const Scope& scope) { return impl_->lower(scope); }
+bool RegionCache::is_for(const Scope& scope) const { return impl_->is_for(scope); }
 const Stats& RegionCache::stats() const { return impl_->stats(); }
 RegionReport RegionCache::report() const { return impl_->report(); }
 const RegionOptions& RegionCache::options() const { return impl_->options(); }

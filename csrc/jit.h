@@ -32,6 +32,7 @@ struct RegionOptions {
   bool exact = false;
   bool strict = false;
   bool group = false;     // several statements, which are regions of their own too: a refusal is nobody's business
+  bool captured = false;  // a group that is entered only where the arrays are for a device
   bool auto_simd = true;  // the innermost loop of an array statement has lanes without being told
   bool dry_run = false;   // compile and dump, then let the interpreter run the statement
   int threads = 0;        // 0: as many as this process may use
@@ -53,8 +54,8 @@ struct Config {
   std::string isa;
   std::vector<std::string> disabled_passes;
   int64_t stream_bytes = -1;  // see cpu::Options
-  bool sync = false;      // regions on a device wait for it, so that what fails in them is raised at their end
-  bool emulated = false;  // pointers of devices are pointers of the host: their arrays can be used by all backends
+  bool sync = false;          // regions on a device wait for it, so that what fails in them is raised at their end
+  bool emulated = false;      // pointers of devices are pointers of the host: their arrays can be used by all backends
 };
 Config& config();
 
@@ -106,6 +107,7 @@ struct SpecializationReport {
 struct RegionReport {
   std::string name, file;
   int line = 0, end_line = 0;
+  bool group = false;
   Stats stats;
   std::vector<SpecializationReport> specializations;
   // The last entry that was left to the interpreter although code exists (a failed hoisted check, np.errstate, ...).
@@ -122,6 +124,9 @@ class RegionCache {
   ~RegionCache();
   RegionCache(const RegionCache&) = delete;
   RegionCache& operator=(const RegionCache&) = delete;
+
+  /// Could the statement be run in that frame? Where not, it is declined without being counted.
+  bool is_for(const runtime::Scope& scope) const;
 
   /// Runs the statement in the frame `scope`, compiling it first where these types are new.
   Outcome enter(const runtime::Scope& scope, PyObject** returned);

@@ -119,6 +119,8 @@ appy::RegionOptions options_of(const py::dict& options) {
       out.dry_run = py::cast<bool>(value);
     else if (name == "group")
       out.group = py::cast<bool>(value);
+    else if (name == "captured")
+      out.captured = py::cast<bool>(value);
     else if (name == "threads")
       out.threads = py::cast<int>(value);
     else if (name == "backend")
@@ -222,6 +224,7 @@ py::object region_report(const py::object& region) {
   out["file"] = report.file;
   out["line"] = report.line;
   out["end_line"] = report.end_line;
+  out["group"] = report.group;
   out["stats"] = stats_dict(report.stats);
   py::list rows;
   for (const auto& one : report.specializations) rows.append(specialization_dict(one));

@@ -113,6 +113,7 @@ class RegionCall {
     try {
       if (!region->cache && !attach(region, view.code)) return nullptr;
       runtime::Scope scope{view.code, view.localsplus, view.globals, view.builtins, view.names};
+      if (!region->cache->is_for(scope)) return Py_NewRef(Py_False);
       if (lower_next) return lower(region, scope);
       PyObject* returned = nullptr;
       Outcome outcome = region->cache->enter(scope, &returned);

@@ -51,6 +51,10 @@ std::optional<Library> library_of(PyObject*);
 /// code, which may be Python; leaves no exception set.
 const char* read_array(Library, PyObject*, ForeignArray*);
 
+/// The device of the first array of another library than NumPy among the variables of a function's frame;
+/// `host_memory` where it is on none, or there is no such array. Quick where there is none.
+int device_in(const Scope&);
+
 /// The extents of an array of any library, NumPy's subclasses included: how many, -1 where it is no array.
 int extents_of(PyObject*, int64_t extents[ForeignArray::max_rank]);
 

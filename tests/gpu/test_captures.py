@@ -1,0 +1,101 @@
+"""What a device runs as one region: the programs of tests/parity/capture_programs.py on the emulated device."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+PARITY = Path(__file__).parent.parent / "parity"
+
+COMPARE = f"""
+import json, os, sys, warnings
+sys.path[:0] = [{str(PARITY)!r}, {str(Path(__file__).parent)!r}]
+import emulate
+from capture_programs import PROGRAMS
+from test_captures import compare
+warnings.simplefilter("ignore")
+emulator = emulate.Emulator(os.environ["APPY_LIBCUDA"])
+found = {{}}
+for name in PROGRAMS:
+    emulator.reset()
+    compiled = compare(name, backend="cuda")
+    calls = [emulator.calls(f"cuLaunch{{kind}}Kernel") for kind in ("", "Cooperative")]
+    found[name] = [sum(calls), compiled.stats()["runs"]]
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "1", "2"])
+def test_programs_and_their_launches(python, order):
+    found = json.loads(python(COMPARE, APPY_EMULATOR_ORDER=order).splitlines()[-1])
+    import sys
+
+    sys.path.insert(0, str(PARITY))
+    from capture_programs import PROGRAMS
+
+    wanted = {name: program.launches for name, program in PROGRAMS.items() if program.launches is not None}
+    assert {name: found[name][0] for name in wanted} == wanted
+    assert all(found[name][1] > 0 for name in wanted)
+
+
+def test_barriers_are_what_makes_captured_loops_right(python):
+    text = COMPARE.replace("in PROGRAMS", "in ['jacobi_1d']")
+    with pytest.raises(AssertionError, match="AssertionError"):
+        python(text, APPY_EMULATOR_ORDER="reverse", APPY_DISABLE_PASS="barriers")
+
+
+ARRAYS_ON_A_DEVICE = f"""
+import sys
+sys.path[:0] = [{str(PARITY)!r}, {str(Path(__file__).parent)!r}]
+import emulate, os
+import numpy as np
+import fake_cupy
+cupy = fake_cupy.install()
+import appy
+from capture_programs import PROGRAMS
+emulator = emulate.Emulator(os.environ["APPY_LIBCUDA"])
+compiled = appy.jit(PROGRAMS["jacobi_1d"].function)
+
+def launches(function, *arguments):
+    emulator.reset()
+    function(*arguments)
+    return emulator.calls("cuLaunchKernel") + emulator.calls("cuLaunchCooperativeKernel")
+
+steps, a, b = PROGRAMS["jacobi_1d"].arguments()
+x, y = cupy.array(a), cupy.array(b)
+assert launches(compiled, steps, x, y) == 1
+PROGRAMS["jacobi_1d"].function(steps, a, b)
+np.testing.assert_allclose(x.get(), a, rtol=1e-12)
+assert compiled.stats()["regions"] == 3
+assert launches(compiled, steps, a, b) == 0
+text = str(appy.explain(compiled))
+assert text.count("entered") == 3, text
+"""
+
+
+def test_arrays_say_whether_it_is_one_region(python):
+    python(ARRAYS_ON_A_DEVICE, APPY_EMULATOR_EAGER=1)
+
+
+EXPLAINED = f"""
+import sys
+sys.path.insert(0, {str(PARITY)!r})
+import appy
+from capture_programs import PROGRAMS
+for name in ("jacobi_1d", "around"):
+    program = PROGRAMS[name]
+    compiled = appy.jit(program.function, backend="cuda")
+    compiled(*program.arguments())
+    text = str(appy.explain(compiled))
+    assert text.count("entered") == 1, text
+    assert "1 compiled" in text and "not compiled" not in text
+telling = appy.jit(PROGRAMS["telling"].function, backend="cuda", strict=True)
+telling(*PROGRAMS["telling"].arguments())
+assert str(appy.explain(telling)).count("entered 3 times, 3 compiled") == 1
+"""
+
+
+def test_explain_shows_what_ran(python):
+    python(EXPLAINED)

@@ -158,13 +158,16 @@ class Verifier {
     const Mapping outside = around();
     bool fits = outside == Mapping::none || outside == Mapping::workers;
     if (op.mapping == Mapping::threads) fits = outside == Mapping::none || outside == Mapping::threads;
-    if (op.mapping == Mapping::lanes) fits = outside == Mapping::workers;
+    if (op.mapping == Mapping::lanes) fits = outside == Mapping::workers || outside == Mapping::columns;
+    if (op.mapping == Mapping::columns) fits = outside == Mapping::none;
     return fits ? "" : "mapped to " + std::string(name_of(op.mapping)) + " inside " + std::string(name_of(outside));
   }
 
   std::string barrier_place(const Op& op) const {
     const Mapping outside = around();
-    if (outside == Mapping::none || (outside == Mapping::workers && op.mapping == Mapping::lanes)) return "";
+    if (outside == Mapping::none ||
+        ((outside == Mapping::workers || outside == Mapping::columns) && op.mapping == Mapping::lanes))
+      return "";
     return "not all of those that wait come here: inside " + std::string(name_of(outside));
   }
 

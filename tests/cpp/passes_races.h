@@ -58,7 +58,7 @@ class Races final : public ir::EvalObserver {
       for (const Step& s : path_) {
         if (!is_private(*op.view(), *s.loop) || s.loop->mapping == Mapping::none) continue;
         if (s.loop->mapping == Mapping::threads || s.loop->mapping == Mapping::lanes) return;
-        if (s.loop->mapping == Mapping::workers) owner = Mapping::workers;
+        if (is_worker(s.loop->mapping)) owner = Mapping::workers;
       }
       // Each worker has one, which it uses again: as if one worker ran it all.
       if (owner == Mapping::workers) {
@@ -107,8 +107,12 @@ class Races final : public ir::EvalObserver {
     std::vector<std::pair<uint64_t, Number>> pieces;  // executions of distributed loops around it, and which iteration
   };
 
+  static bool is_worker(Mapping m) { return m == Mapping::workers || m == Mapping::columns; }
+
   /// The loops of a nest are numbered together; their first trip count decides nothing.
   static void add(Number& number, const Step& s) {
+    // The threads of a column are no worker's elsewhere.
+    if (s.loop->mapping == Mapping::columns) number.push_back(s.execution);
     if (!number.empty()) number.push_back(s.trips);
     number.push_back(s.k);
   }
@@ -116,7 +120,7 @@ class Races final : public ir::EvalObserver {
   Worker worker() const {
     Worker w;
     for (const Step& s : path_) {
-      if (s.loop->mapping != Mapping::workers) continue;
+      if (!is_worker(s.loop->mapping)) continue;
       w.inside = true;
       add(w.number, s);
     }
@@ -140,8 +144,8 @@ class Races final : public ir::EvalObserver {
     for (const Step& s : path_) {
       const Mapping m = s.loop->mapping;
       single |= m == Mapping::single;
-      if (m == Mapping::workers || m == Mapping::threads) {
-        t.who = m == Mapping::workers ? Who::worker : Who::thread;
+      if (is_worker(m) || m == Mapping::threads) {
+        t.who = is_worker(m) ? Who::worker : Who::thread;
         add(t.number, s);
         outer = is_outer(*s.loop);
       }

@@ -121,7 +121,10 @@ int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
     } else if (nest.trips.size() > 1) {
       // Columns of the plane are whole blocks, or divide one.
       const int64_t x = std::max<int64_t>(sizes.at(nest.trips.back(), 32), 1);
-      const int across = power_of_two_up_to(x, shape.block);
+      int across = power_of_two_up_to(x, shape.block);
+      for (int fewer = across / 2; fewer >= 32; fewer /= 2) {
+        if ((x + fewer - 1) / fewer * fewer < (x + across - 1) / across * across) across = fewer;
+      }
       threads = threads / x * ((x + across - 1) / across) * across;
     }
     most = std::max(most, (threads + shape.block - 1) / shape.block);

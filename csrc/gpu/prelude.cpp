@@ -373,8 +373,12 @@ struct Plane {
   i64 x, x_step, y, y_step;
 };
 template <int kBlock> APPY_INLINE Plane plane_of(const Team& team, i64 nx) {
+  // As many threads across as leave the fewest of them idle.
   int across = kBlock;
   while (across > 1 && across / 2 >= nx) across /= 2;
+  for (int fewer = across / 2; fewer >= 32; fewer /= 2) {
+    if ((nx + fewer - 1) / fewer * fewer < (nx + across - 1) / across * across) across = fewer;
+  }
   const i64 blocks = gridDim.x;
   i64 columns = (nx + across - 1) / across;
   if (columns > blocks / 2) columns = blocks;

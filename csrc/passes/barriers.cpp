@@ -20,6 +20,7 @@
 #include "ir/builder.h"
 #include "ir/ir.h"
 #include "passes/loops.h"
+#include "passes/range.h"
 #include "passes/subscripts.h"
 
 namespace appy::passes {
@@ -105,6 +106,26 @@ bool meet_in(const Touch& earlier, const Touch& b, std::span<const Op* const> x,
   return true;
 }
 
+/// In some dimension the subscripts of the one are all below those of the other.
+bool disjoint(Ranges& ranges, const Op& a, const Op& b) {
+  const auto interval = [&](const Op& access, size_t d) {
+    const Affine subscript = row(access, d);
+    Wide lo = subscript.constant, hi = subscript.constant;
+    for (const auto& [term, coef] : subscript.terms) {
+      const ir::Range range = ranges.of(*term);
+      lo += coef * (coef > 0 ? range.lo : range.hi);
+      hi += coef * (coef > 0 ? range.hi : range.lo);
+    }
+    return std::pair(lo, hi);
+  };
+  for (size_t d = 0; d < a.access->offset.size(); ++d) {
+    const auto [a_lo, a_hi] = interval(a, d);
+    const auto [b_lo, b_hi] = interval(b, d);
+    if (a_hi < b_lo || b_hi < a_lo) return true;
+  }
+  return false;
+}
+
 /// Who has to wait for each other between the touches of an array: none is nobody.
 Mapping apart(const Touch& earlier, const Touch& b) {
   if (earlier.by == By::one && b.by == By::one) return Mapping::none;
@@ -120,7 +141,7 @@ Mapping apart(const Touch& earlier, const Touch& b) {
 
 class Inserter {
  public:
-  Inserter(ir::Graph& graph, Mapping scope) : graph_(graph), builder_(graph), scope_(scope) {}
+  Inserter(ir::Graph& graph, Mapping scope) : graph_(graph), builder_(graph), ranges_(graph), scope_(scope) {}
 
   bool run(Block& block, Pending& pending) {
     for (Op* op = block.first; op; op = op->next) step(*op, pending);
@@ -265,18 +286,19 @@ class Inserter {
     merge(pending, now);
   }
 
-  Mapping conflict(const Touch& earlier, const Touch& b) const {
+  Mapping conflict(const Touch& earlier, const Touch& b) {
     if (!earlier.writes() && !b.writes()) return Mapping::none;
     if (earlier.op->code == Opcode::atomic_ && b.op->code == Opcode::atomic_ && earlier.op->combiner == b.op->combiner)
       return Mapping::none;
     const Value *x = earlier.op->view(), *y = b.op->view();
     const bool may_overlap = graph_.may_alias && !ir::alloc_of(*x) && !ir::alloc_of(*y);
-    if (x == y) return apart(earlier, b);
+    if (x == y) return disjoint(ranges_, *earlier.op, *b.op) ? Mapping::none : apart(earlier, b);
     return may_overlap && !(earlier.by == By::one && b.by == By::one) ? Mapping::workers : Mapping::none;
   }
 
   ir::Graph& graph_;
   ir::Builder builder_;
+  Ranges ranges_;
   Mapping scope_;
   std::vector<Left> left_;
   bool changed_ = false;

@@ -239,6 +239,76 @@ def with_a_row_of_its_own(a, steps):
                 a[i, j] += row[j]
 
 
+@program(lambda rng: (rng.random(400), 6))
+def shrinking(a, steps):
+    for k in range(steps):
+        # pragma parallel for simd
+        for j in range(k + 1, len(a)):
+            a[j] = a[j] * 0.5 + k
+
+
+@program(lambda rng: (rng.random(600), 6))
+def sliding(a, steps):
+    for t in range(steps):
+        # pragma parallel for simd
+        for j in range(len(a) - steps):
+            a[j + t] = a[j + t] * 0.5 + t
+
+
+@program(lambda rng: (rng.random((40, 70)), np.zeros((40, 70)), 4))
+def sliding_rows(a, b, steps):
+    for t in range(steps):
+        # pragma parallel for
+        for i in range(a.shape[0] - steps):
+            s = 0.0
+            # pragma simd
+            for j in range(a.shape[1] - t):
+                s += a[i + t, j + t]
+            # pragma simd
+            for j in range(a.shape[1] - t):
+                a[i + t, j + t] = a[i + t, j + t] * 0.5 + s
+                b[i, j] += s
+
+
+@program(lambda rng: (rng.random((9, 70)), np.zeros(9), np.zeros((9, 70))))
+def column_sums_of_rows(m, c, out):
+    # pragma parallel for
+    for i in range(m.shape[0]):
+        # pragma simd
+        for j in range(m.shape[1]):
+            m[i, j] = m[i, j] * 0.5 + c[i]
+    # pragma parallel for
+    for i in range(len(c)):
+        c[i] = c[i] + 1.0
+    # pragma parallel for
+    for i in range(m.shape[0]):
+        # pragma simd
+        for j in range(m.shape[1]):
+            out[i, j] = m[i, j] * c[i]
+
+
+@program(lambda rng: (rng.random((5, 70)), np.zeros((5, 70)), np.zeros((5, 70))))
+def other_lanes_of_a_worker(a, b, c):
+    # pragma parallel for
+    for i in range(a.shape[0]):
+        s = 0.0
+        # pragma simd
+        for j in range(a.shape[1]):
+            s += a[i, j]
+        # pragma simd
+        for j in range(a.shape[1]):
+            b[i, j] = a[i, j] / s
+    # pragma parallel for
+    for i in range(a.shape[0] - 1):
+        s = 0.0
+        # pragma simd
+        for j in range(a.shape[1]):
+            s = max(s, b[i, a.shape[1] - 1 - j])
+        # pragma simd
+        for j in range(a.shape[1]):
+            c[i, j] = b[i, a.shape[1] - 1 - j] / s
+
+
 @program(lambda rng: (rng.integers(0, 12, 400), np.zeros(12, dtype=np.int64), np.zeros(12)))
 def histogram_then_share(data, counts, share):
     # pragma parallel for

@@ -11,10 +11,11 @@
 
 from __future__ import annotations
 
+import atexit as _atexit
 from typing import Any
 
 from . import _C
-from ._api import config, disable, enable, enabled, lower, stats, synchronize, tell_wheel_folders
+from ._api import _finish, config, disable, enable, enabled, lower, stats, synchronize, tell_wheel_folders
 from ._errors import AppyWarning, CompileError, DeviceError, DeviceMemoryError, PragmaError
 from ._jit import jit
 from ._warn import warn as _warn_from_compiler
@@ -22,6 +23,7 @@ from ._warn import warn as _warn_from_compiler
 _C.set_hooks(_warn_from_compiler, CompileError)
 _C.set_device_errors(DeviceError, DeviceMemoryError)
 tell_wheel_folders()
+_atexit.register(_finish)
 
 __version__ = "0.1.0"
 

@@ -57,10 +57,22 @@ def config(**changes: Any) -> dict[str, Any]:
 
 
 def synchronize() -> None:
-    """Waits until the devices that CuPy and torch work on have done what they were given; without a device nothing."""
+    """Waits until devices have done what they were given, by appy, CuPy or torch; without a device nothing.
+
+    What failed in a region there, after its call had returned, is raised here. Ctrl-C ends the wait.
+    """
     from .utils import synchronize_devices
 
+    _C.gpu_synchronize()
     synchronize_devices()
+
+
+def _finish() -> None:
+    """At exit: what failed on a device after the last region is not lost."""
+    try:
+        _C.gpu_synchronize()
+    except Exception as error:
+        sys.excepthook(type(error), error, error.__traceback__)
 
 
 def lower(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <new>
 
+#include "bytecode/bytecode.h"
 #include "cpu/cpu.h"
 #include "gpu/kernel.h"
 #include "ir/verify.h"
@@ -16,6 +17,7 @@
 #include "runtime/device_arrays.h"
 #include "runtime/eval_kernel.h"
 #include "runtime/fp_state.h"
+#include "runtime/late.h"
 #include "runtime/numpy.h"
 #include "runtime/poll.h"
 #include "runtime/pool.h"
@@ -110,6 +112,13 @@ std::unique_ptr<runtime::Kernel> compile_for(Backend backend, const ir::Graph& g
   return gpu::compile(graph, std::move(gpu_options));
 }
 
+/// Is the statement inside of a `try` or a `with`, where its exceptions may be caught?
+bool is_handled(PyCodeObject* code, int begin) {
+  const std::vector<bytecode::Handler> all = bytecode::handlers(code);
+  return std::any_of(all.begin(), all.end(),
+                     [&](const bytecode::Handler& h) { return h.begin <= begin && begin < h.end; });
+}
+
 bool in_any_order(const ir::Op& op) {
   for (const ir::Op* loop = ir::enclosing_loop(*op.parent); loop; loop = ir::enclosing_loop(*loop->parent)) {
     if (loop->loop && (loop->loop->parallel || loop->loop->simd)) return true;
@@ -139,7 +148,8 @@ class RegionCache::Impl {
         end_(end),
         pragmas_(std::move(pragmas)),
         options_(std::move(options)),
-        numpy_(runtime::import_numpy()) {
+        numpy_(runtime::import_numpy()),
+        handled_(is_handled(code, begin)) {
     if (!numpy_) PyErr_Clear();
     runtime::set_poll(appy_signal_flag(), appy_run_signal_handlers);
     if (!options_.captured) count(&Stats::regions);
@@ -154,6 +164,7 @@ class RegionCache::Impl {
 
   Outcome enter(const Scope& scope, PyObject** returned) {
     if (options_.captured && stats_.regions == 0) count(&Stats::regions);
+    if (runtime::fault_told() && runtime::raise_late_failure()) return Outcome::raised;
     if (!numpy_) return refuse(refusal(Abort(AbortId::numpy_, {}, options_.line, options_.file), options_, {}));
     if (!runtime::float_errors_are_silent())
       return decline("np.errstate or a warning filter asks for floating-point errors");
@@ -217,6 +228,7 @@ class RegionCache::Impl {
       bool matches = guards.match(scope, entry);
       if (!matches && (may_alias || !guards.overlaps(scope)))
         throw Abort(AbortId::unstable_, guards.mismatch(scope), options_.line, options_.file);
+      if (matches) made->code->kernel().prepare(entry.args.data());
       compiled_.insert(compiled_.begin(), std::move(made));
       if (matches) return compiled_.front().get();
     }
@@ -259,8 +271,9 @@ class RegionCache::Impl {
     report.summary = kernel->summary();
     report.remarks = remarks_of(graph);
     report.arrays = arrays_of(traced);
-    made->code = std::make_unique<Specialization>(std::move(traced.graph), std::move(traced.signature),
-                                                  std::move(kernel), scope);
+    made->code = std::make_unique<Specialization>(
+        std::move(traced.graph), std::move(traced.signature), std::move(kernel), scope,
+        options_.name + " (" + options_.file + ":" + std::to_string(options_.line) + ")");
     report.compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     stats_.compile_seconds += report.compile_seconds;
     totals.compile_seconds += report.compile_seconds;
@@ -271,7 +284,9 @@ class RegionCache::Impl {
   Outcome run(Compiled& compiled, const Scope& scope, Entry& entry, PyObject** returned, bool hit) {
     if (options_.dry_run) return decline("dry_run");
     int threads = options_.threads > 0 ? options_.threads : runtime::default_threads();
-    runtime::Launch launched = compiled.code->launch(scope, entry, threads, returned);
+    using Wait = Specialization::Wait;
+    const Wait wait = config().sync ? Wait::always : options_.strict || handled_ ? Wait::for_failures : Wait::never;
+    runtime::Launch launched = compiled.code->launch(scope, entry, threads, returned, wait);
     if (launched == runtime::Launch::declined) return decline("a check failed before anything was written");
     compiled.report.runs++;
     count(&Stats::runs);
@@ -358,6 +373,7 @@ class RegionCache::Impl {
   std::vector<pragma::Placed> pragmas_;
   RegionOptions options_;
   bool numpy_;                                       // its C API is there
+  bool handled_;                                     // its exceptions may be caught in its own function
   std::vector<std::unique_ptr<Compiled>> compiled_;  // the last one used first
   std::vector<std::unique_ptr<Refusal>> refusals_;
   std::vector<std::string> remarked_;

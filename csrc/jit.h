@@ -54,8 +54,8 @@ struct Config {
   std::string isa;
   std::vector<std::string> disabled_passes;
   int64_t stream_bytes = -1;  // see cpu::Options
-  bool sync = false;          // regions on a device wait for it, so that what fails in them is raised at their end
-  bool emulated = false;      // pointers of devices are pointers of the host: their arrays can be used by all backends
+  bool sync = false;      // regions on a device wait for it: what fails in them is raised at their end. Holds at once
+  bool emulated = false;  // pointers of devices are pointers of the host: their arrays can be used by all backends
 };
 Config& config();
 

@@ -17,7 +17,9 @@
 #include "lower.h"
 #include "pragma/pragma.h"
 #include "pycompat/locals.h"
+#include "runtime/late.h"
 #include "runtime/pool.h"
+#include "runtime/raise.h"
 #include "support/abort.h"
 
 namespace py = pybind11;
@@ -258,6 +260,7 @@ void set_hooks(py::object warn, py::object error) {
 }
 
 void set_device_errors(py::object error, py::object memory) {
+  appy::runtime::set_device_errors(error.ptr(), memory.ptr());
   device_error = error.inc_ref().ptr();
   device_memory_error = memory.inc_ref().ptr();
 }
@@ -406,6 +409,19 @@ py::dict gpu_cache() {
   return out;
 }
 
+/// Waits until every device that we have used has done everything, and raises what has failed.
+void gpu_synchronize() {
+  for (appy::gpu::Device* device : appy::gpu::devices_used()) {
+    bool done;
+    {
+      const py::gil_scoped_release released;
+      done = device->wait();
+    }
+    if (!done) throw py::error_already_set();
+  }
+  if (appy::runtime::fault_told() && appy::runtime::raise_late_failure()) throw py::error_already_set();
+}
+
 py::tuple gpu_self_test(int ordinal) {
   const auto [problem, remedy] = problem_of([&] { appy::gpu::self_test(ordinal); });
   return py::make_tuple(problem, remedy);
@@ -497,6 +513,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("gpu_devices", &gpu_devices);
   m.def("gpu_compiler", &gpu_compiler);
   m.def("gpu_cache", &gpu_cache);
+  m.def("gpu_synchronize", &gpu_synchronize);
   m.def("gpu_self_test", &gpu_self_test, py::arg("ordinal"));
   m.def("gpu_compile", &gpu_compile, py::arg("name"), py::arg("text"), py::arg("compute_capability"),
         py::arg("headers") = py::list(), py::arg("options") = py::list());

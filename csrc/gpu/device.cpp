@@ -74,7 +74,6 @@ Properties read_properties(const Driver& driver, int ordinal, CUdevice handle) {
 
 std::mutex devices_mutex;
 std::atomic<Device*> made[64];
-std::atomic<bool> any_made{false};
 
 }  // namespace
 
@@ -158,11 +157,17 @@ Device& device(int ordinal) {
   }
   Device* fresh = new Device(ordinal);
   made[ordinal].store(fresh, std::memory_order_release);
-  any_made.store(true, std::memory_order_relaxed);
   return *fresh;
 }
 
-bool any_device_used() { return any_made.load(std::memory_order_relaxed) && !is_forked(); }
+std::vector<Device*> devices_used() {
+  std::vector<Device*> out;
+  if (is_forked()) return out;
+  for (const std::atomic<Device*>& one : made) {
+    if (Device* found = one.load(std::memory_order_acquire)) out.push_back(found);
+  }
+  return out;
+}
 
 // Modules and launches
 

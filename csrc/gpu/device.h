@@ -215,6 +215,9 @@ class Device {
   void synchronize(Stream) const;
   /// Waits for all streams.
   void synchronize() const;
+  /// The same, but signals are handled meanwhile: false where a handler has raised. Called without the GIL.
+  bool wait(Stream) const;
+  bool wait() const;
   /// Is the stream part of a CUDA graph that is being captured? Then nothing may wait for it.
   bool is_capturing(Stream) const;
 
@@ -255,7 +258,7 @@ std::vector<Properties> devices();
 /// The device with this ordinal, made at the first call: throws Error (no_driver, driver_too_old, no_device, forked).
 Device& device(int ordinal);
 
-/// Has a device been made? Then there may be something to wait for at exit.
-bool any_device_used();
+/// The devices that have been made, in order: there may be something to wait for. None in a forked child.
+std::vector<Device*> devices_used();
 
 }  // namespace appy::gpu

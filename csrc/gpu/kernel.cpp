@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "gpu/codegen.h"
 #include "gpu/device.h"
 #include "gpu/host_part.h"
+#include "gpu/kernel_state.h"
 #include "gpu/prelude.h"
 #include "gpu/transfer.h"
 #include "support/abort.h"
@@ -23,7 +25,6 @@ namespace {
 using ir::Mapping;
 using ir::Word;
 
-constexpr size_t fault_words = 3 + ir::kMaxInfo;
 /// Blocks that a multiprocessor gets one after the other where they need not be resident together: enough that the
 /// last ones to finish leave little idle.
 constexpr int64_t waves = 8;
@@ -188,20 +189,76 @@ class DeviceKernel final : public runtime::Kernel {
     }
     arrays_ = code.arrays;
     if (options_.keep_listing) listing_ = code.text;
-    control_ = device_.allocate_mapped((fault_words + wanted_.size() + told_words + 1) * sizeof(Word));
+    result_words_ = wanted_.size() + told_words;
+    where_ = how_it_runs(code);
   }
+  ~DeviceKernel() override { drain(); }
 
   runtime::Status run(runtime::Invocation& call) const override {
-    try {
+    return guarded(call, [&] {
       std::lock_guard lock(mutex_);
       const Device::Current current(device_);
       return run_on_device(call);
+    });
+  }
+
+  Where where() const override { return where_; }
+
+  runtime::Status wait(runtime::Invocation& call) const override {
+    return guarded(call,
+                   [&] { return device_.wait(call.stream) ? runtime::Status::done : runtime::Status::interrupted; });
+  }
+
+  void prepare(const Word* args) const override {
+    try {
+      std::lock_guard lock(mutex_);
+      std::vector<Word> results(results_);
+      if (compute_sizes(args, results.data()) != runtime::Status::done) return;
+      variant(shape_for(Sizes(part_, results.data()), device_.properties()));
     } catch (const Error& error) {
-      call.error = error.what();
-    } catch (const std::bad_alloc&) {
-      call.no_memory = true;
+      switch (error.kind()) {
+        case ErrorKind::no_compiler:
+        case ErrorKind::compilation:
+        case ErrorKind::architecture:
+        case ErrorKind::driver_too_old:
+          throw Abort(AbortId::no_gpu_, error.what());
+        default:  // what may pass is no reason to refuse the region: run() says it
+          return;
+      }
     }
-    return runtime::Status::interrupted;
+  }
+
+  std::optional<runtime::LateFailure> late_failure() const override {
+    std::optional<runtime::LateFailure> first;
+    if (where_ != Where::fails || is_forked()) return first;
+    for (const KernelState& state : states_) {
+      if (!state.failed()) continue;
+      const runtime::LateFailure failure = state.failure();
+      if (!first || failure.time < first->time) first = failure;
+    }
+    return first;
+  }
+
+  void forget_failures(int device, Stream stream) const override {
+    if (device != device_.properties().ordinal) return;
+    for (KernelState& state : states_) {
+      if (state.stream() != stream || !state.failed()) continue;
+      try {
+        const Device::Current current(device_);
+        state.forget();
+      } catch (const Error&) {  // the device is lost: nothing runs there any more
+      }
+    }
+  }
+
+  void drain() const override {
+    const bool any = std::any_of(states_.begin(), states_.end(), [](const KernelState& s) { return s.in_flight; });
+    if (!any || is_forked()) return;
+    try {
+      device_.synchronize();
+    } catch (const Error&) {  // said by whoever uses the device next
+    }
+    for (KernelState& state : states_) state.in_flight = false;
   }
 
   std::string listing() const override { return listing_; }
@@ -228,6 +285,45 @@ class DeviceKernel final : public runtime::Kernel {
     options.told = told_;
     options.unaligned = options_.unaligned;
     return options;
+  }
+
+  /// Only what the caller does not need at once comes later.
+  Where how_it_runs(const KernelCode& code) const {
+    bool later = options_.makes_on_device && told_.empty();
+    for (bool wanted : wanted_) later &= !wanted;
+    ir::walk(*graph_->body, [&](const ir::Op& op) {
+      if (op.code != ir::Opcode::check_ || part_.made.count(&op)) return;
+      later &= !op.check->declines && !runtime::can_run_again(op.check->kind);
+    });
+    if (!later) return Where::waits;
+    return code.checks ? Where::fails : Where::returns;
+  }
+
+  template <class F>
+  static runtime::Status guarded(runtime::Invocation& call, F&& work) {
+    try {
+      return work();
+    } catch (const Error& error) {
+      call.error = error.what();
+      call.device_memory = error.kind() == ErrorKind::out_of_memory;
+    } catch (const std::bad_alloc&) {
+      call.no_memory = true;
+    }
+    return runtime::Status::interrupted;
+  }
+
+  runtime::Status compute_sizes(const Word* args, Word* results) const {
+    runtime::Invocation on_host;
+    on_host.args = args;
+    on_host.results = results;
+    return host_->run(on_host);
+  }
+
+  KernelState& state_of(Stream stream) const {
+    for (KernelState& state : states_) {
+      if (state.stream() == stream) return state;
+    }
+    return states_.emplace_back(device_, stream, result_words_);
   }
 
   bool is_told(const ir::Op* alloc) const { return std::find(told_.begin(), told_.end(), alloc) != told_.end(); }
@@ -303,10 +399,7 @@ class DeviceKernel final : public runtime::Kernel {
 
   runtime::Status run_on_device(runtime::Invocation& call) const {
     std::vector<Word> results(results_);
-    runtime::Invocation on_host;
-    on_host.args = call.args;
-    on_host.results = results.data();
-    const runtime::Status before = host_->run(on_host);
+    const runtime::Status before = compute_sizes(call.args, results.data());
     if (before != runtime::Status::done) return before;
     const Sizes sizes(part_, results.data());
     const Properties& properties = device_.properties();
@@ -318,6 +411,12 @@ class DeviceKernel final : public runtime::Kernel {
     const int64_t resident = int64_t{properties.multiprocessors} * residents(kernel, shape, shared);
     blocks = std::min(blocks, kernel.code.meets ? resident : resident * waves);
     const Stream stream = call.stream;
+    KernelState& state = state_of(stream);
+    if (where_ == Where::waits && state.in_flight) {  // the wait for it was interrupted
+      if (!device_.wait(stream)) return runtime::Status::interrupted;
+      state.in_flight = false;
+      state.forget();
+    }
 
     Transfer transfer(device_, stream);
     std::vector<Word> words(kernel.code.words);
@@ -384,14 +483,7 @@ class DeviceKernel final : public runtime::Kernel {
                           static_cast<size_t>(sizes.elements(size)) * static_cast<size_t>(ir::size_of(type.dtype))});
     }
 
-    meeting_place(static_cast<size_t>(blocks) * 2 * kernel.code.partial_bytes, stream);
-    auto* const fault = static_cast<int64_t*>(control_.host());
-    auto* const device_results = static_cast<Word*>(control_.host()) + fault_words;
-    fault[0] = 0;
-    words[words_] = control_.device_address() + fault_words * sizeof(Word);
-    words[words_ + 1] = control_.device_address();
-    words[words_ + 2] = barrier_.address();
-    words[words_ + 3] = partials_.address();
+    state.write_control(&words[words_], static_cast<size_t>(blocks) * 2 * kernel.code.partial_bytes);
     Launch launch;
     launch.blocks[0] = static_cast<unsigned>(blocks);
     launch.threads[0] = static_cast<unsigned>(shape.block);
@@ -400,18 +492,21 @@ class DeviceKernel final : public runtime::Kernel {
     order_before(call.other_streams, stream);
     device_.launch(kernel.function, launch, stream, words.data());
     order_after(call.other_streams, stream);
-    const bool needs_results = std::find(wanted_.begin(), wanted_.end(), true) != wanted_.end();
-    if (needs_results || kernel.code.checks || transfer.moves_out() || !escaping.empty()) device_.synchronize(stream);
-    if (fault[0] != 0) {
-      device_.set_bytes(barrier_.address() + sizeof(unsigned), 0, sizeof(unsigned), stream);
+    state.in_flight = true;
+    if (where_ != Where::waits) {
+      std::copy_n(results.begin(), wanted_.size(), call.results);
+      return runtime::Status::done;
+    }
+    if (!device_.wait(stream)) return runtime::Status::interrupted;
+    state.in_flight = false;
+    if (state.failed()) {
+      call.failure = state.failure().failure;
+      state.forget();
       // The arrays of the host are what they were: the interpreter does it all, and fails as Python does.
-      if (moved_only) return runtime::Status::declined;
-      call.failure.check = static_cast<int32_t>(fault[1]);
-      call.failure.iteration = fault[2];
-      std::copy_n(fault + 3, ir::kMaxInfo, call.failure.info.begin());
-      return runtime::Status::failed;
+      return moved_only ? runtime::Status::declined : runtime::Status::failed;
     }
     transfer.move_out();
+    const Word* const device_results = state.results();
     const Word* extents = device_results + wanted_.size();
     for (Escaping& e : escaping) {
       const ir::Type& type = e.use->alloc->result()->type;
@@ -450,15 +545,6 @@ class DeviceKernel final : public runtime::Kernel {
     for (uintptr_t other : others) done.order(other);
   }
 
-  /// Where blocks meet and leave what the others read.
-  void meeting_place(size_t partial_bytes, Stream stream) const {
-    if (!barrier_) {
-      barrier_ = device_.allocate(64, stream);
-      device_.set_bytes(barrier_.address(), 0, 64, stream);
-    }
-    if (partials_.bytes() < partial_bytes) partials_ = device_.allocate(partial_bytes, stream);
-  }
-
   std::unique_ptr<ir::Graph> graph_;
   Options options_;
   Device& device_;
@@ -472,10 +558,11 @@ class DeviceKernel final : public runtime::Kernel {
   std::vector<ArrayUse> arrays_;
   KernelShape shape_said_ = shape_said();
   std::string listing_;
-  MappedMemory control_;
+  size_t result_words_ = 0;
+  Where where_ = Where::waits;
   mutable std::mutex mutex_;
   mutable std::map<KernelShape, Variant> variants_;
-  mutable DeviceMemory barrier_, partials_;
+  mutable std::deque<KernelState> states_;
 };
 
 }  // namespace

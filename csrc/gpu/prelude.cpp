@@ -195,7 +195,7 @@ template <class T> APPY_INLINE void write_bytes(T* at, T value) {
 
 struct Control {
   u64* results;       // words of the region's results
-  i64* fault;         // mapped: [0] set, [1] check, [2] iteration, [3...] info
+  i64* fault;         // mapped: [0] set, [1] check, [2] iteration, [3] time, [4] the flag of all kernels, [5...] info
   unsigned* barrier;  // [0] the grid's barrier, [1] the first phase that failed, plus one; 0 is none
   unsigned char* partials;  // two rows of a partial result a block
 };
@@ -257,9 +257,12 @@ APPY_INLINE void fault(const Team& team, const Control& control, int check, i64 
   }
   control.fault[1] = check;
   control.fault[2] = iteration;
-  for (int k = 0; k < count; ++k) control.fault[3 + k] = info[k];
+  control.fault[3] = (i64)appy_time();
+  for (int k = 0; k < count; ++k) control.fault[5 + k] = info[k];
   __threadfence_system();
-  control.fault[0] = 1;
+  *(volatile i64*)control.fault = 1;
+  __threadfence_system();
+  *(volatile i64*)control.fault[4] = 1;
 }
 
 /// Has a check failed before the barrier that was passed last? The same for all.

@@ -26,6 +26,13 @@ static __device__ __forceinline__ unsigned appy_add_acq_rel(unsigned* at, unsign
   return before;
 }
 
+/// Nanoseconds of a clock that all devices of the machine share.
+static __device__ __forceinline__ unsigned long long appy_time() {
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
 /// Between two looks at a word that another block will write.
 static __device__ __forceinline__ void appy_pause() {}
 

@@ -1,6 +1,8 @@
 #include "runtime/raise.h"
 
+#include <array>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pycompat/frame.h"
@@ -178,12 +180,9 @@ int64_t iteration_of(const ir::Op& check, const ir::Word* state) {
   return found;
 }
 
-bool can_run_again(const ir::Op& check) {
-  CheckKind kind = check.check->kind;
-  return kind == CheckKind::overflow_ || kind == CheckKind::decline_ || kind == CheckKind::broadcast_;
-}
+namespace {
 
-void raise_failure(const ir::Op& op, const Failure& failure, const Scope& scope) {
+LateError error_of(const ir::Op& op, const Failure& failure, PyObject* named) {
   ir::Check check = *op.check;
   if (check.kind == CheckKind::broadcast_ && broadcast(check, failure)) {
     check.kind = CheckKind::decline_;  // no error: an extent that happens to be 1
@@ -197,10 +196,46 @@ void raise_failure(const ir::Op& op, const Failure& failure, const Scope& scope)
   std::string message = message_of(check, failure, where);
   if (check.kind == CheckKind::raise_) {
     size_t colon = check.text.find(": ");
-    type = named_exception(check.text.substr(0, colon), scope);
+    type = named ? named : PyExc_RuntimeError;
     message = colon == std::string::npos ? "" : check.text.substr(colon + 2);
   }
-  set_exception(type, message, note);
+  return {Ref::borrow(type), std::move(message), std::move(note)};
+}
+
+Ref& device_error_class(bool memory) {
+  static auto& classes = *new std::array<Ref, 2>;  // outlive the interpreter
+  return classes[memory];
+}
+
+}  // namespace
+
+void raise(const LateError& error) { set_exception(error.type.get(), error.message, error.note); }
+
+LateError late_error(const ir::Op& check, const Failure& failure, PyObject* named, const std::string& region,
+                     int device) {
+  LateError error = error_of(check, failure, named);
+  error.note += (error.note.empty() ? "in " : ", in ") + region + ", which device " + std::to_string(device) +
+                " ran after the call had returned";
+  return error;
+}
+
+PyObject* class_raised_by(const ir::Op& check, const Scope& scope) {
+  if (check.check->kind != CheckKind::raise_) return nullptr;
+  return named_exception(check.check->text.substr(0, check.check->text.find(": ")), scope);
+}
+
+void set_device_errors(PyObject* error, PyObject* memory) {
+  device_error_class(false) = Ref::borrow(error);
+  device_error_class(true) = Ref::borrow(memory);
+}
+
+void raise_device_error(bool out_of_memory, const std::string& message) {
+  PyObject* type = device_error_class(out_of_memory).get();
+  PyErr_SetString(type ? type : PyExc_RuntimeError, message.c_str());
+}
+
+void raise_failure(const ir::Op& op, const Failure& failure, const Scope& scope) {
+  raise(error_of(op, failure, class_raised_by(op, scope)));
   if (const ir::Loc* loc = op.graph ? location_in_frame(*op.graph, op.loc) : nullptr)
     appy_frame_fail_at(loc->line, loc->column);
 }

@@ -8,6 +8,7 @@
 #include "ir/ir.h"
 #include "runtime/kernel.h"
 #include "runtime/signature.h"
+#include "support/ref.h"
 
 namespace appy::runtime {
 
@@ -15,9 +16,26 @@ namespace appy::runtime {
 /// names the source line, the helpers it was inlined through, and the iteration of a parallel loop.
 void raise_failure(const ir::Op& check, const Failure&, const Scope&);
 
+/// An exception that is raised later, when the frame is gone.
+struct LateError {
+  Ref type;
+  std::string message, note;
+};
+/// `region` names the region, `named` is the class of a `raise` in the source, or null.
+LateError late_error(const ir::Op& check, const Failure&, PyObject* named, const std::string& region, int device);
+void raise(const LateError&);
+
+/// The class that `raise E(...)` in the source names, as the frame sees it; null for other checks. Borrowed.
+PyObject* class_raised_by(const ir::Op& check, const Scope&);
+
+/// Raises what went wrong with a device, its driver or its compiler: the package's DeviceError, or its
+/// DeviceMemoryError, once they are known.
+void raise_device_error(bool out_of_memory, const std::string& message);
+void set_device_errors(PyObject* error, PyObject* memory);
+
 /// True for failures after which the interpreter can do the whole statement again, as long as the region reads nothing
 /// that it writes: a Python int that left 64 bits, and values that compiled code cannot follow.
-bool can_run_again(const ir::Op& check);
+inline bool can_run_again(const ir::Op& check) { return can_run_again(check.check->kind); }
 
 /// The iteration variable of the outermost loop around a failed check, where the state that it left tells; else -1.
 int64_t iteration_of(const ir::Op& check, const ir::Word* state);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/device_arrays.h"
+#include "runtime/late.h"
 #include "runtime/outputs.h"
 #include "runtime/raise.h"
 
@@ -55,11 +56,13 @@ class SavedError {
 }  // namespace
 
 Specialization::Specialization(std::unique_ptr<ir::Graph> graph, Signature signature, std::unique_ptr<Kernel> kernel,
-                               const Scope& traced_in)
+                               const Scope& traced_in, std::string place)
     : graph_(std::move(graph)),
       signature_(std::move(signature)),
       kernel_(std::move(kernel)),
       guards_(signature_, *graph_, traced_in),
+      place_(std::move(place)),
+      where_(kernel_->where()),
       results_(graph_->body->last->operands.size()),
       reads_what_it_writes_(reads_what_it_writes(*graph_)),
       depth_(depth_of(*graph_->body)) {
@@ -78,6 +81,13 @@ Specialization::Specialization(std::unique_ptr<ir::Graph> graph, Signature signa
     for (int d = 0; type.is_view() && d < type.rank; d++) counts_.push_back(word + 1 + static_cast<size_t>(d));
     word += type.is_view() ? 1 + 2 * static_cast<size_t>(type.rank) : 1;
   }
+  if (where_ != Kernel::Where::fails) return;
+  for (const ir::Op* check : checks_) raised_.push_back(Ref::borrow(class_raised_by(*check, traced_in)));
+  watch(this);
+}
+
+Specialization::~Specialization() {
+  if (where_ == Kernel::Where::fails) forget(this);
 }
 
 bool Specialization::is_long(const Entry& entry) const {
@@ -90,7 +100,23 @@ bool Specialization::is_long(const Entry& entry) const {
   return work >= long_work;
 }
 
-Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyObject** returned) const {
+/// Without the GIL where the work is worth it.
+Status Specialization::run(Invocation& call, const Entry& entry, bool wait) const {
+  const auto released = [&](auto&& work) {
+    PyThreadState* state = PyEval_SaveThread();
+    const Status status = work();
+    PyEval_RestoreThread(state);
+    return status;
+  };
+  if (where_ == Kernel::Where::host) {
+    return is_long(entry) ? released([&] { return kernel_->run(call); }) : kernel_->run(call);
+  }
+  if (where_ == Kernel::Where::waits) return released([&] { return kernel_->run(call); });
+  const Status status = kernel_->run(call);
+  return status == Status::done && wait ? released([&] { return kernel_->wait(call); }) : status;
+}
+
+Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyObject** returned, Wait wait) const {
   Scratch<ir::Word, 32> results;
   MadeArrays arrays(signature_);
   Invocation call;
@@ -98,7 +124,6 @@ Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyO
   call.results = results.reserve(results_);
   call.threads = threads;
   call.arrays = &arrays;
-  Status status;
   entry.hold(guards_.input_count());  // signal handlers and other threads may drop the frame's own references
   if (signature_.device >= 0) {
     const std::optional<uintptr_t> stream = current_stream(signature_.library, signature_.device);
@@ -107,13 +132,11 @@ Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyO
     std::erase(entry.streams, *stream);
     call.other_streams = entry.streams;
   }
-  if (is_long(entry)) {
-    PyThreadState* state = PyEval_SaveThread();
-    status = kernel_->run(call);
-    PyEval_RestoreThread(state);
-  } else {
-    status = kernel_->run(call);
-  }
+  const bool waits = where_ == Kernel::Where::waits || (where_ == Kernel::Where::fails && wait != Wait::never) ||
+                     (where_ == Kernel::Where::returns && wait == Wait::always);
+  const Status status = run(call, entry, waits);
+  // What was launched before may have failed before.
+  if (waits && status != Status::interrupted && fault_told() && raise_late_failure(this, &scope)) return Launch::raised;
   switch (status) {
     case Status::declined:
       return Launch::declined;
@@ -125,7 +148,9 @@ Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyO
         if (!write_outputs(signature_, scope, call.results, entry.objects.data(), arrays, 0, returned)) PyErr_Clear();
       }
       if (call.no_memory && !PyErr_Occurred()) PyErr_NoMemory();
-      if (!call.error.empty() && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, call.error.c_str());
+      if (!call.error.empty() && !PyErr_Occurred()) {
+        raise_device_error(call.device_memory, place_.empty() ? call.error : place_ + ": " + call.error);
+      }
       return Launch::raised;
     case Status::done:
       break;
@@ -138,6 +163,7 @@ Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyO
 
 Launch Specialization::fail(Invocation& call, const MadeArrays& arrays, const Scope& scope, Entry& entry) const {
   const ir::Op& check = *checks_[static_cast<size_t>(call.failure.check)];
+  if (check.check->declines) return Launch::declined;
   if (can_run_again(check) && !reads_what_it_writes_) return Launch::declined;
   if (call.failure.has_state) {
     if (call.failure.iteration < 0) call.failure.iteration = iteration_of(check, call.results);
@@ -145,8 +171,17 @@ Launch Specialization::fail(Invocation& call, const MadeArrays& arrays, const Sc
     if (!write_outputs(signature_, scope, call.results, entry.objects.data(), arrays, 0, &returned))
       return Launch::raised;
   }
-  raise_failure(check, call.failure, scope);
+  raise(call.failure, scope);
   return Launch::raised;
+}
+
+void Specialization::raise(const Failure& failure, const Scope& scope) const {
+  raise_failure(*checks_[static_cast<size_t>(failure.check)], failure, scope);
+}
+
+LateError Specialization::late_error(const LateFailure& late) const {
+  const auto number = static_cast<size_t>(late.failure.check);
+  return runtime::late_error(*checks_[number], late.failure, raised_[number].get(), place_, late.device);
 }
 
 }  // namespace appy::runtime

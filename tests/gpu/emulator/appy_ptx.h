@@ -15,6 +15,7 @@ inline void appy_store_release(unsigned* at, unsigned value) {
   appy_emulator_fence();
 }
 inline unsigned appy_add_acq_rel(unsigned* at, unsigned value) { return atomicAdd(at, value); }
+inline unsigned long long appy_time() { return __builtin_ia32_rdtsc(); }
 inline void appy_pause() {
   appy_emulator_fence();
   appy_emulator_api->pause();

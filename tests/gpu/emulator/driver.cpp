@@ -8,6 +8,7 @@
 //   APPY_EMULATOR_DEVICES=2             how many devices; default 1
 //   APPY_EMULATOR_CAPABILITY=80         their compute capability; default 90
 //   APPY_EMULATOR_POOLS=0               without stream-ordered memory
+//   APPY_EMULATOR_BUSY=SECONDS          how long a device is busy after a launch
 //   APPY_EMULATOR_EAGER=1               nothing waits in a queue
 //   APPY_EMULATOR_GUARD=1               memory ends at a page that cannot be touched
 //   APPY_EMULATOR_ORDER                 see fibers.h
@@ -27,6 +28,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -91,6 +93,7 @@ auto& memory = *new std::map<uintptr_t, Memory>;  // by its first address
 auto& calls = *new std::map<std::string, long>;
 auto& since_failures = *new std::map<std::string, long>;
 auto& failures = *new std::string;
+std::chrono::steady_clock::time_point busy_until;
 auto& queue = *new std::deque<std::function<int()>>;
 
 int number(const char* name, int otherwise) {
@@ -203,6 +206,7 @@ int launch(Function* function, const Grid& grid, void** arguments) {
     return kInvalidValue;
   const auto resident = static_cast<size_t>(kMultiprocessors * occupancy(static_cast<int>(threads), grid.shared_bytes));
   if (grid.cooperative && blocks > resident) return kCooperativeTooLarge;
+  busy_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1000 * number("APPY_EMULATOR_BUSY", 0));
   auto copies = std::make_shared<std::vector<Argument>>();
   for (const size_t* size = function->sizes; *size; ++size) {
     const size_t at = copies->size();
@@ -412,6 +416,7 @@ EXPORT cuCtxPopCurrent_v2(Context** context) {
   return 0;
 }
 EXPORT cuCtxSynchronize() {
+  std::this_thread::sleep_until(busy_until);
   return now(__func__, true, [] { return 0; });
 }
 
@@ -615,7 +620,15 @@ EXPORT cuStreamDestroy_v2(Stream* stream) {
     return 0;
   });
 }
+EXPORT cuStreamQuery(Stream*) {
+  ENTER(true);
+  if (std::chrono::steady_clock::now() < busy_until) return 600;
+  if (queue.empty()) return 0;
+  const int result = flush();
+  return result ? result : 600;  // it has finished when it is asked the next time
+}
 EXPORT cuStreamSynchronize(Stream*) {
+  std::this_thread::sleep_until(busy_until);
   return now(__func__, true, [] { return 0; });
 }
 EXPORT cuStreamWaitEvent(Stream*, Event*, unsigned) {

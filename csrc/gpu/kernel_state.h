@@ -1,0 +1,42 @@
+// What a kernel has on each stream that it is launched on: launches on one stream come one after the other, those on
+// two streams may run at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/device.h"
+#include "ir/ir.h"
+#include "runtime/kernel.h"
+
+namespace appy::gpu {
+
+class KernelState {
+ public:
+  KernelState(Device& device, Stream stream, size_t result_words);
+
+  Stream stream() const { return stream_; }
+  /// Writes the four words of the kernel's Control (prelude.cpp), with room for that much of partial results.
+  void write_control(ir::Word* words, size_t partial_bytes);
+  /// What the device told, once somebody has waited for it.
+  const ir::Word* results() const { return static_cast<const ir::Word*>(control_.host()) + fault_words; }
+
+  /// Has a check failed? The record stays what it is until forget().
+  bool failed() const;
+  runtime::LateFailure failure() const;
+  /// Launches after this tell of failures again.
+  void forget();
+
+  /// A launch that nobody has waited for yet may still use the memory.
+  bool in_flight = false;
+
+ private:
+  static constexpr size_t fault_words = 5 + ir::kMaxInfo;
+
+  Device& device_;
+  Stream stream_;
+  MappedMemory control_;
+  DeviceMemory barrier_, partials_;
+};
+
+}  // namespace appy::gpu

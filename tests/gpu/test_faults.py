@@ -1,0 +1,296 @@
+"""What fails in kernels: checks, told at once or later; memory, launches, the device, the compiler. Ctrl-C."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+HEAD = """
+import gc, os, signal, sys, threading, time, warnings
+sys.path.insert(0, {here!r})
+import fake_cupy, numpy as np, appy
+cp = fake_cupy.install()
+
+@appy.jit
+def gather(x, index, y):
+    #pragma parallel for simd
+    for i in range(index.shape[0]):
+        y[i] = x[index[i]]
+
+@appy.jit
+def halves(x, n):
+    #pragma parallel for
+    for i in range(x.shape[0]):
+        if x[i] == n:
+            raise ValueError("not this one")
+        x[i] = x[i] / 2
+
+@appy.jit
+def double(x):
+    #pragma parallel for simd
+    for i in range(x.shape[0]):
+        x[i] = x[i] * 2
+
+@appy.jit
+def total(x):
+    s = 0.0
+    #pragma parallel for simd
+    for i in range(x.shape[0]):
+        s += x[i]
+    return s
+
+def array(values, device=0):
+    return fake_cupy.ndarray(np.asarray(values), device)
+
+def index(bad=None, where=57, n=100, device=0):
+    values = np.arange(n) % 10
+    if bad is not None:
+        values[where] = bad
+    return array(values, device)
+
+x, y, good, bad = array(np.arange(10.0)), array(np.zeros(100)), index(), index(1234)
+
+def error_of(function, *args):
+    try:
+        function(*args)
+    except Exception as error:
+        return error
+
+def told(error):
+    return " ".join([type(error).__name__ + ":", str(error), *getattr(error, "__notes__", [])])
+"""
+
+
+@pytest.fixture(scope="session")
+def kernels(tmp_path_factory):
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture
+def script(python, tmp_path, kernels):
+    """Runs Python text, behind HEAD, on the emulated device; what is compiled is kept for the other tests."""
+
+    def run(text, cache=kernels, **variables):
+        path = tmp_path / "program.py"
+        path.write_text(HEAD.format(here=str(Path(__file__).parent)) + textwrap.dedent(text))
+        return python("-B", str(path), **{"APPY_CACHE_DIR": str(cache)} | variables)
+
+    return run
+
+
+LATE = "in gather ({}/program.py:10), which device 0 ran after the call had returned"
+
+
+def test_failure_is_raised_when_something_waits(script, tmp_path):
+    out = script("gather(x, bad, y); print('returned'); print(told(error_of(appy.synchronize))); appy.synchronize()")
+    where = f"at {tmp_path}/program.py, line 11, iteration 57, " + LATE.format(tmp_path)
+    assert out == f"returned\nIndexError: index 1234 is out of bounds for axis 0 with size 10 {where}\n"
+
+
+def test_failure_is_raised_by_the_next_region(script):
+    script(
+        """
+        gather(x, bad, y)
+        error = error_of(double, x)
+        assert "index 1234 " in told(error) and "in gather (" in told(error), told(error)
+        double(x)
+        appy.synchronize()
+        assert (x.get() == 2 * np.arange(10.0)).all()  # the first call did nothing
+        gather(x, good, y)  # a kernel that has failed works again, and tells again
+        appy.synchronize()
+        assert (y.get() == 2.0 * (np.arange(100) % 10)).all()
+        gather(x, index(77, 3), y)
+        assert "index 77 " in told(error_of(double, x))
+        """,
+        APPY_EMULATOR_EAGER=1,
+    )
+
+
+def test_failure_is_raised_by_a_region_of_the_processor(script):
+    script(
+        """
+        gather(x, bad, y)
+        array = np.ones(5)
+        assert "index 1234 " in told(error_of(double, array)) and (array == 1).all()
+        double(array)
+        assert (array == 2).all()
+        """,
+        APPY_EMULATOR_EAGER=1,
+    )
+
+
+def test_failure_is_raised_where_a_number_is_read(script):
+    script(
+        """
+        gather(x, bad, y)
+        assert "index 1234 " in told(error_of(total, x))
+        assert total(x).item() == 45
+        """
+    )
+
+
+def test_failure_is_raised_at_exit(script):
+    out = script("sys.excepthook = lambda kind, error, trace: print(told(error)); gather(x, bad, y); print('end')")
+    assert out.startswith("end\nIndexError: index 1234 is out of bounds for axis 0 with size 10 at ")
+    assert "in gather (" in out
+
+
+def test_exit_is_silent_where_nothing_failed(script):
+    assert script("gather(x, good, y)") == ""
+    assert script("pass") == ""
+
+
+@pytest.mark.parametrize("how", ["strict", "sync", "try", "with"])
+def test_failure_is_raised_at_the_end_of_the_region(script, how):
+    script(
+        f"""
+        HOW = {how!r}
+        if HOW == "sync":
+            appy.config(sync=True)
+
+        @appy.jit(strict=HOW == "strict")
+        def plain(x, index, y):
+            #pragma parallel for simd
+            for i in range(index.shape[0]):
+                y[i] = x[index[i]]
+
+        @appy.jit
+        def caught(x, index, y):
+            try:
+                #pragma parallel for simd
+                for i in range(index.shape[0]):
+                    y[i] = x[index[i]]
+            except IndexError as error:
+                raise error
+            return "done"
+
+        class Manager:
+            def __enter__(self): pass
+            def __exit__(self, kind, error, trace): pass
+
+        @appy.jit
+        def managed(x, index, y):
+            with Manager():
+                #pragma parallel for simd
+                for i in range(index.shape[0]):
+                    y[i] = x[index[i]]
+
+        f = {{"try": caught, "with": managed}}.get(HOW, plain)
+        f(x, good, y)
+        for again in range(2):
+            error = error_of(f, x, bad, y)
+            assert told(error).startswith("IndexError: index 1234 is out of bounds for axis 0 with size 10 at "), told(error)
+            assert told(error).endswith("iteration 57")
+            trace = error.__traceback__
+            while trace.tb_next:
+                trace = trace.tb_next
+            assert "y[i] = x[index[i]]" in open(__file__).read().splitlines()[trace.tb_lineno - 1]
+        f(x, good, y)
+        appy.synchronize()
+        assert (y.get() == np.arange(100) % 10).all()
+        """
+    )
+
+
+def test_sync_waits_for_regions_that_cannot_fail(script):
+    script("double(x); assert (x.get() != 2 * np.arange(10.0)).any(); appy.synchronize()")
+    script("appy.config(sync=True); double(x); assert (x.get() == 2 * np.arange(10.0)).all()")
+
+
+def test_first_failure_is_raised_and_what_follows_it_forgotten(script):
+    script(
+        """
+        gather(x, good, y), halves(x, -1.0)
+        appy.synchronize()
+        x = array(np.arange(10.0))
+        later = index(500)
+        gather(x, bad, y), gather(x, later, y), halves(x, 3.0)
+        assert "index 1234 " in told(error_of(appy.synchronize))
+        appy.synchronize()
+        x = array(np.arange(10.0))
+        halves(x, 7.0), gather(x, bad, y)
+        assert told(error_of(appy.synchronize)).startswith("ValueError: not this one at ")
+        appy.synchronize()
+        """
+    )
+
+
+def test_failures_of_two_streams_are_both_raised(script):
+    script(
+        """
+        gather(x, bad, y)
+        with fake_cupy.stream(4096):
+            other = index(4321)
+            gather(x, other, y)
+        assert "index 1234 " in told(error_of(appy.synchronize))
+        assert "index 4321 " in told(error_of(double, x))
+        appy.synchronize()
+        """
+    )
+
+
+def test_failures_of_two_devices_are_both_raised(script):
+    script(
+        """
+        there, other, z = array(np.arange(10.0), 1), index(4321, device=1), array(np.zeros(100), 1)
+        gather(x, bad, y), gather(there, other, z)
+        first, second = told(error_of(appy.synchronize)), told(error_of(appy.synchronize))
+        assert "index 1234 " in first and "which device 0 ran" in first, first
+        assert "index 4321 " in second and "which device 1 ran" in second, second
+        appy.synchronize()
+        """,
+        APPY_EMULATOR_DEVICES=2,
+    )
+
+
+def test_failure_of_a_region_that_is_gone(script):
+    script(
+        """
+        gather(x, bad, y)
+        del gather
+        gc.collect()
+        error = error_of(appy.synchronize)
+        assert "index 1234 " in told(error) and "in gather (" in told(error)
+        appy.synchronize()
+        """
+    )
+
+
+def test_forked_child_has_no_failures(script):
+    script(
+        """
+        gather(x, bad, y)
+        appy.config(sync=False)
+        pid = os.fork()
+        if not pid:
+            a = np.ones(5)
+            double(a)
+            appy.synchronize()
+            del gather
+            gc.collect()
+            os._exit(int(a[0]))
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 2
+        assert "index 1234 " in told(error_of(appy.synchronize))
+        """,
+        APPY_EMULATOR_EAGER=1,
+    )
+
+
+def test_failure_with_numpy_arrays_is_the_interpreters(script):
+    script(
+        """
+        @appy.jit(backend="cuda")
+        def on_device(x, index, y):
+            #pragma parallel for simd
+            for i in range(index.shape[0]):
+                y[i] = x[index[i]]
+
+        x, y, bad = np.arange(10.0), np.zeros(100), index(1234).get()
+        assert told(error_of(on_device, x, bad, y)).startswith("IndexError: index 1234 is out of bounds for axis 0")
+        assert (y[:57] == np.arange(57) % 10).all() and not y[57:].any()
+        on_device(x, bad % 10, y)
+        assert y[57] == 4 and y[99] == 9
+        """
+    )

@@ -294,3 +294,173 @@ def test_failure_with_numpy_arrays_is_the_interpreters(script):
         assert y[57] == 4 and y[99] == 9
         """
     )
+
+
+MOVED = """
+@appy.jit(backend="cuda")
+def moved(x, y):
+    #pragma parallel for simd
+    for i in range(x.shape[0]):
+        y[i] = x[i] + 1
+
+def fail(rules):
+    os.environ["APPY_EMULATOR_FAIL"] = rules
+
+x, y = np.arange(1000.0), np.zeros(1000)
+"""
+
+
+def test_device_without_memory(script):
+    script(
+        MOVED
+        + textwrap.dedent("""
+        for again in range(2):
+            fail("cuMemAllocAsync:1,cuMemAllocAsync:2")
+            error = error_of(moved, x, y)
+            assert type(error) is appy.DeviceMemoryError and isinstance(error, MemoryError), error
+            assert str(error).startswith(f"moved ({__file__}:58): the device is out of memory, "), error
+            assert "free_all_blocks" in str(error) and not y.any()
+            fail("")
+            moved(x, y)
+            assert (y == x + 1).all()
+            y[:] = 0
+        fail("cuMemHostAlloc:1")
+        big = np.arange(2e6)
+        error = error_of(moved, big, np.zeros(len(big)))
+        assert type(error) is appy.DeviceMemoryError and "bytes of pinned memory" in str(error), error
+        """)
+    )
+
+
+def test_launch_that_is_refused(script):
+    script(
+        MOVED
+        + textwrap.dedent("""
+        fail("cuLaunchKernel:1:701")
+        error = error_of(moved, x, y)
+        assert type(error) is appy.DeviceError and str(error).startswith(f"moved ({__file__}:58): kernel appy_moved with")
+        assert not y.any()
+        fail("")
+        moved(x, y)
+        assert (y == x + 1).all()
+        z = array(x.copy())
+        double(z)
+        fail("cuLaunchKernel:1:701")
+        assert str(error_of(double, z)).startswith("double (")
+        double(z)
+        appy.synchronize()
+        assert (z.get() == 4 * x).all()
+        """)
+    )
+
+
+@pytest.mark.parametrize("call", ["cuLaunchKernel", "cuStreamQuery"])
+def test_lost_device(script, call):
+    script(
+        MOVED
+        + textwrap.dedent(f"""
+        moved(x, y)
+        y[:] = 0
+        fail("{call}:1:700")
+        for again in range(2):
+            error = error_of(moved, x, y)
+            assert type(error) is appy.DeviceError, error
+            assert str(error).startswith(f"moved ({{__file__}}:58): the device is lost to this process, "), error
+            fail("")
+        assert not y.any()
+        assert type(error_of(appy.synchronize)) is appy.DeviceError
+        sys.excepthook = lambda *error: os._exit(0)  # said at exit once more
+        """)
+    )
+
+
+@pytest.mark.parametrize(
+    "variables, what",
+    [
+        ({"APPY_LIBCUDA": "/nowhere/libcuda.so.1"}, "NVIDIA's driver was not found"),
+        ({"APPY_LIBNVRTC": "/nowhere/libnvrtc.so.13"}, "NVRTC, NVIDIA's compiler for kernels, was not found"),
+        ({"APPY_EMULATOR_CAPABILITY": 61}, "has compute capability 6.1; 7.0 is needed"),
+        ({"APPY_EMULATOR_CAPABILITY": 70}, "does not compile for compute capability 7.0"),
+        ({"APPY_EMULATOR_NVRTC": 13000, "APPY_EMULATOR_DRIVER": 12080}, "the driver is for CUDA 12.8"),
+        ({"APPY_EMULATOR_DEVICES": 0}, "shows no device"),
+    ],
+)
+def test_what_is_missing_refuses_the_region(script, tmp_path, variables, what):
+    script(
+        MOVED
+        + textwrap.dedent(f"""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            moved(x, y)
+            moved(x, y)
+        assert (y == x + 1).all()
+        (warning,) = caught
+        text = str(warning.message)
+        assert {what!r} in text and f"moved: the statement at {{__file__}}:58 runs in the interpreter" in text, text
+        """)
+        + textwrap.dedent(f"""
+        @appy.jit(backend="cuda", strict=True)
+        def strict(x, y):
+            #pragma parallel for simd
+            for i in range(x.shape[0]):
+                y[i] = x[i] + 2
+
+        error = error_of(strict, x, y)
+        assert type(error) is appy.CompileError and {what!r} in str(error), error
+        """),
+        cache=tmp_path / "cache",
+        **variables,
+    )
+
+
+@pytest.mark.parametrize("wait", ["total(x)", "appy.synchronize()", "appy.config(sync=True); double(x)"])
+def test_control_c_ends_a_wait(script, wait):
+    script(
+        f"""
+        total(x), double(x)
+        appy.synchronize()
+        os.environ["APPY_EMULATOR_BUSY"] = "60"
+
+        def interrupt():
+            global sent
+            time.sleep(0.3)
+            sent = time.monotonic()
+            os.kill(os.getpid(), signal.SIGINT)
+
+        counted = 0
+        def count():
+            global counted
+            while True:
+                counted += 1
+                time.sleep(0.001)
+
+        threading.Thread(target=interrupt).start()
+        threading.Thread(target=count, daemon=True).start()
+        double(x)
+        try:
+            {wait}
+        except KeyboardInterrupt:
+            late = time.monotonic() - sent
+        assert late < 0.5, late  # 0.1 on a machine that does nothing else
+        assert counted > 20  # the GIL is not held
+        os.environ["APPY_EMULATOR_BUSY"] = "0"
+        double(x)
+        assert time.monotonic() - sent < 5
+        os._exit(0)
+        """
+    )
+
+
+def test_signal_handler_that_returns_does_not_end_a_wait(script):
+    script(
+        """
+        total(x)
+        os.environ["APPY_EMULATOR_BUSY"] = "1"
+        seen = []
+        signal.signal(signal.SIGALRM, lambda *_: seen.append(time.monotonic()))
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        start = time.monotonic()
+        assert total(x).item() == 45
+        assert time.monotonic() - start > 0.9 and len(seen) == 1 and seen[0] - start < 0.8
+        """
+    )

@@ -12,6 +12,7 @@
 #include "gpu/cache.h"
 #include "gpu/device.h"
 #include "gpu/nvrtc.h"
+#include "gpu/prelude.h"
 #include "gpu/self_test.h"
 #include "jit.h"
 #include "lower.h"
@@ -446,6 +447,11 @@ py::dict gpu_compile(const std::string& name, const std::string& text, int compu
   return out;
 }
 
+/// The texts that every generated kernel includes.
+std::vector<std::pair<std::string, std::string>> gpu_headers() {
+  return {{"appy_ptx.h", std::string(appy::gpu::ptx_header)}, {"appy_device.h", std::string(appy::gpu::device_header)}};
+}
+
 void translate(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);
@@ -512,6 +518,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("gpu_driver", &gpu_driver);
   m.def("gpu_devices", &gpu_devices);
   m.def("gpu_compiler", &gpu_compiler);
+  m.def("gpu_headers", &gpu_headers);
   m.def("gpu_cache", &gpu_cache);
   m.def("gpu_synchronize", &gpu_synchronize);
   m.def("gpu_self_test", &gpu_self_test, py::arg("ordinal"));

@@ -78,7 +78,7 @@ std::string Writer::parameters() {
   }
   text += "  const Control control = {(u64*)p.w[" + std::to_string(word) + "], (i64*)p.w[" + std::to_string(word + 1) +
           "], (unsigned*)p.w[" + std::to_string(word + 2) + "], (unsigned char*)p.w[" + std::to_string(word + 3) +
-          "]};\n";
+          "], kPartial};\n";
   code_.words = word + 4 + 2 * code_.arrays.size();
   return text;
 }
@@ -116,7 +116,8 @@ KernelCode Writer::write() {
   }
   const std::string block = std::to_string(options_.shape.block), lanes = std::to_string(options_.shape.lanes);
   code_.text = "#include \"appy_device.h\"\n\nconstexpr int kBlock = " + block + ", kLanes = " + lanes +
-               ", kColumns = " + std::to_string(options_.shape.columns) + ";\ntypedef " +
+               ", kColumns = " + std::to_string(options_.shape.columns) +
+               ", kPartial = " + std::to_string(code_.partial_bytes) + ";\ntypedef " +
                (options_.shape.narrow ? "i32" : "i64") + " Index;\n\nstruct Params {\n  u64 w[" +
                std::to_string(code_.words) + "];\n};\n\n" + structs_ +
                "extern \"C\" __global__ void __launch_bounds__(kBlock) " + code_.entry + "(const Params p) {\n" + head +

@@ -145,6 +145,13 @@ KernelShape shape_said() {
   return said;
 }
 
+/// How many blocks every launch gets, as far as they are resident together where they have to be; 0: as many as it has
+/// use for.
+int64_t wanted_blocks() {
+  const char* text = std::getenv("APPY_CUDA_BLOCKS");
+  return text ? std::max<int64_t>(std::atoll(text), 0) : 0;
+}
+
 class DeviceKernel final : public runtime::Kernel {
  public:
   DeviceKernel(const ir::Graph& graph, Options options)
@@ -407,7 +414,7 @@ class DeviceKernel final : public runtime::Kernel {
     Variant& kernel = variant(shape);
     const size_t fixed_shared = (kernel.code.shared_bytes + 15) / 16 * 16;
     const size_t shared = fixed_shared + (shape.shared ? worker_array_bytes(sizes, kernel.code.arrays, shape) : 0);
-    int64_t blocks = blocks_for(sizes, shape);
+    int64_t blocks = wanted_blocks_ > 0 ? wanted_blocks_ : blocks_for(sizes, shape);
     const int64_t resident = int64_t{properties.multiprocessors} * residents(kernel, shape, shared);
     blocks = std::min(blocks, kernel.code.meets ? resident : resident * waves);
     const Stream stream = call.stream;
@@ -560,6 +567,7 @@ class DeviceKernel final : public runtime::Kernel {
   std::string listing_;
   size_t result_words_ = 0;
   Where where_ = Where::waits;
+  const int64_t wanted_blocks_ = wanted_blocks();
   mutable std::mutex mutex_;
   mutable std::map<KernelShape, Variant> variants_;
   mutable std::deque<KernelState> states_;

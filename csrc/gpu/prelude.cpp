@@ -198,6 +198,7 @@ struct Control {
   i64* fault;         // mapped: [0] set, [1] check, [2] iteration, [3] time, [4] the flag of all kernels, [5...] info
   unsigned* barrier;  // [0] the grid's barrier, [1] the first phase that failed, plus one; 0 is none
   unsigned char* partials;  // two rows of a partial result a block
+  i64 room;                 // for a partial result, of whichever type
 };
 
 struct Team {
@@ -325,12 +326,18 @@ template <int kBlock, int kColumns, class R> APPY_INLINE R reduce_columns(R valu
   return total;
 }
 
+/// Where the blocks leave partial results. The row before is still being read: whatever its type, it is another one.
+template <class R> APPY_INLINE R* row_of_partials(Team& team, const Control& control) {
+  R* const row = (R*)(control.partials + team.turn * gridDim.x * control.room);
+  team.turn ^= 1;
+  return row;
+}
+
 /// The partial results of all threads, for each of them.
 template <int kBlock, class R> APPY_INLINE R reduce_all(R value, R neutral, Team& team, const Control& control) {
   value = reduce_lanes<kBlock>(value);
   if (gridDim.x == 1) return barrier_workers(team, control), value;
-  R* const row = (R*)control.partials + team.turn * (i64)gridDim.x;
-  team.turn ^= 1;
+  R* const row = row_of_partials<R>(team, control);
   if (threadIdx.x == 0) row[blockIdx.x] = value;
   barrier_workers(team, control);
   R total = neutral;
@@ -355,8 +362,7 @@ template <int kLanes, class R> APPY_INLINE R tell_lanes(R value) {
 
 /// What the first thread of all found, for all of them.
 template <class R> APPY_INLINE R tell_all(R value, Team& team, const Control& control) {
-  R* const row = (R*)control.partials + team.turn * (i64)gridDim.x;
-  team.turn ^= 1;
+  R* const row = row_of_partials<R>(team, control);
   if (team.thread == 0) row[0] = value;
   barrier_workers(team, control);
   return row[0];

@@ -50,7 +50,7 @@ class Emulator : public testing::TestWithParam<const char*> {
  protected:
   Variable order_{"APPY_EMULATOR_ORDER", GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(Orders, Emulator, testing::Values("forward", "reverse", "1", "2", "3"));
+INSTANTIATE_TEST_SUITE_P(Orders, Emulator, testing::Values("forward", "reverse", "depth", "1", "2", "3"));
 
 TEST_P(Emulator, Shuffles) {
   const auto out = run(R"(

@@ -17,6 +17,39 @@ ROOT = Path(__file__).parent.parent.parent
 _OURS = ("APPY_", "CUDA_", "LD_LIBRARY_PATH")
 
 
+def _device_here() -> bool:
+    """A device that is not emulated."""
+    env = {name: value for name, value in os.environ.items() if name not in ("APPY_LIBCUDA", "APPY_LIBNVRTC")}
+    text = "import appy, sys; sys.exit(not appy.devices())"
+    return subprocess.run([sys.executable, "-c", text], env=env | {"PYTHONPATH": str(ROOT)}).returncode == 0
+
+
+def pytest_collection_modifyitems(config, items):
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if not marked or config.option.collectonly:
+        return
+    insists = os.environ.get("APPY_TEST_GPU") == "1"
+    if insists or _device_here():
+        return
+    for item in marked:
+        item.add_marker(pytest.mark.skip(reason="no device"))
+
+
+@pytest.fixture(scope="session")
+def _emulated_cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture
+def emulated(emulator_path, _emulated_cache, monkeypatch):
+    """This process runs kernels on the emulated device. What a process has loaded stays: with a real one it is skipped."""
+    if os.environ.get("APPY_TEST_GPU") == "1":
+        pytest.skip("this run is for the device")
+    monkeypatch.setenv("APPY_LIBCUDA", emulator_path)
+    monkeypatch.setenv("APPY_LIBNVRTC", emulator_path)
+    monkeypatch.setenv("APPY_CACHE_DIR", str(_emulated_cache))
+
+
 @pytest.fixture(scope="session")
 def emulator_path():
     return str(emulate.build())

@@ -82,7 +82,7 @@ struct Scheduler {
   Thread* current = nullptr;
   Kernel kernel = nullptr;
   void** arguments = nullptr;
-  bool random = false;
+  bool random = false, depth = false;
   std::mt19937_64 generator;
   int error = 0;
   std::string why;
@@ -174,7 +174,7 @@ const uint64_t* exchange(unsigned mask, uint64_t value) {
 }
 
 void pause_fiber() {
-  scheduler.ready.push_back(&self());
+  scheduler.depth ? scheduler.ready.push_front(&self()) : scheduler.ready.push_back(&self());
   if (++scheduler.pauses % 65536 == 0 && std::chrono::steady_clock::now() > scheduler.deadline)
     fail(kTimeout, "threads still wait for each other after a minute");
   leave();
@@ -203,8 +203,8 @@ Fiber* next_fiber() {
   if (scheduler.ready.empty()) return nullptr;
   if (scheduler.random)
     std::swap(scheduler.ready.front(), scheduler.ready[scheduler.generator() % scheduler.ready.size()]);
-  Fiber* fiber = scheduler.ready.front();
-  scheduler.ready.pop_front();
+  Fiber* fiber = scheduler.depth ? scheduler.ready.back() : scheduler.ready.front();
+  scheduler.depth ? scheduler.ready.pop_back() : scheduler.ready.pop_front();
   return fiber;
 }
 
@@ -276,7 +276,8 @@ int run_grid(const Grid& grid, Kernel kernel, void** arguments, std::string& why
   const char* order = std::getenv("APPY_EMULATOR_ORDER");
   const std::string name = order ? order : "";
   const bool reverse = name == "reverse";
-  scheduler.random = !name.empty() && name != "reverse" && name != "forward";
+  scheduler.depth = name == "depth";
+  scheduler.random = !name.empty() && name != "reverse" && name != "forward" && !scheduler.depth;
   if (scheduler.random) scheduler.generator.seed(std::strtoull(name.c_str(), nullptr, 10));
   scheduler.kernel = kernel;
   scheduler.arguments = arguments;

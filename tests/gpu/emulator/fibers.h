@@ -15,7 +15,8 @@ struct Grid {
 };
 
 /// Runs a kernel to its end. Returns 0, or the driver's error for what went wrong, with the reason in `why`.
-/// APPY_EMULATOR_ORDER: forward (default), reverse, or a number that starts a random order of threads.
+/// APPY_EMULATOR_ORDER: forward (default), reverse, depth (who has just been let go runs first, so that one block runs
+/// ahead of the others as far as it may), or a number that starts a random order of threads.
 int run_grid(const Grid&, Kernel, void** arguments, std::string& why);
 
 const Api* api();

@@ -2,6 +2,7 @@
 //
 //   APPY_EMULATOR_NVRTC=12040           its version; default 13000
 //   APPY_EMULATOR_ARCHITECTURES=80,90   what it makes machine code for; default 75,80,90,100
+//   APPY_EMULATOR_DROP_BARRIER=2        without the second barrier that the kernel itself calls
 //   APPY_EMULATOR_FOLDER                where compiled kernels are kept from run to run; default in /tmp
 //
 // The header appy_ptx.h is replaced by the one beside this file.
@@ -97,6 +98,16 @@ int run(const std::vector<std::string>& command, const fs::path& log) {
   return status;
 }
 
+/// The source with one of its calls of barriers, counted from 1, made a comment.
+std::string without_barrier(std::string source, int number) {
+  size_t at = source.find("__global__");
+  while (number > 0 && (at = source.find("  barrier_", at)) != std::string::npos) {
+    at += 2;
+    if (--number == 0) source.insert(at, "//");
+  }
+  return source;
+}
+
 bool starts(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
 
 }  // namespace
@@ -130,7 +141,7 @@ EXPORT int nvrtcGetSupportedArchs(int* out) {
 EXPORT int nvrtcCreateProgram(Program** program, const char* source, const char* name, int count,
                               const char* const* headers, const char* const* names) {
   *program = new Program;
-  (*program)->source = source;
+  (*program)->source = without_barrier(source, std::atoi(variable("APPY_EMULATOR_DROP_BARRIER", "0").c_str()));
   (*program)->name = name ? name : "default_program";
   for (int i = 0; i < count; ++i) (*program)->headers.emplace_back(names[i], headers[i]);
   return 0;

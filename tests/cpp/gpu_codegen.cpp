@@ -1,0 +1,217 @@
+// The text of kernels by its telling lines, and what the host computes for them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "gpu/codegen.h"
+#include "gpu/host_part.h"
+#include "ir/eval.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "passes/pass.h"
+
+namespace appy::gpu {
+namespace {
+
+std::unique_ptr<ir::Graph> graph_of(const std::string& parameters, const std::string& body) {
+  auto graph = ir::parse("region @kernel(" + parameters +
+                         ") {\n%zero = const 0 : i64\n%one = const 1 : i64\n%half = const 0.5 : f64\n" + body + "}\n");
+  for (const char* name : {"distribute", "barriers"}) passes::find(name)->run(*graph);
+  EXPECT_EQ(ir::verify(*graph), "") << ir::print(*graph);
+  return graph;
+}
+
+KernelCode code_of(const ir::Graph& graph) {
+  CodegenOptions options;
+  options.results.assign(graph.body->last->operands.size(), true);
+  return generate(graph, options);
+}
+
+/// The lines stand in the text in this order.
+void expect_lines(const KernelCode& code, const std::vector<std::string>& lines) {
+  size_t at = 0;
+  for (const std::string& line : lines) {
+    const size_t found = code.text.find(line, at);
+    ASSERT_NE(found, std::string::npos) << "no '" << line << "' behind character " << at << " of\n" << code.text;
+    at = found + line.size();
+  }
+}
+
+constexpr const char* kTwo = "%x: f64[1,c], %y: f64[1,c]";
+constexpr const char* kSum =
+    "%s = for simd annotated %j = %zero to %m step %one carry(sum %a = %half) : f64 {\n"
+    "%v = load %x[%i, %j] : f64\n%b = add %a, %v : f64\nyield %b\n}\n";
+
+TEST(Codegen, OneLoopForAllThreads) {
+  const auto graph = graph_of(kTwo, R"(%n = dim 0 %x : i64
+    for parallel annotated %i = %zero to %n step %one {
+      %v = load %x[%i] : f64
+      %w = mul %v, %half : f64
+      store %w, %y[%i]
+      yield
+    }
+    yield
+  )");
+  const KernelCode code = code_of(*graph);
+  EXPECT_EQ(code.entry, "appy_kernel");
+  EXPECT_FALSE(code.meets);
+  EXPECT_FALSE(code.checks);
+  EXPECT_EQ(code.partial_bytes, 0u);
+  expect_lines(
+      code,
+      {"#include \"appy_device.h\"", "extern \"C\" __global__ void __launch_bounds__(kBlock) appy_kernel(",
+       "const double* const __restrict__ x", "double* const __restrict__ y", "team.thread", "team.threads", " * 0.5;"});
+  EXPECT_EQ(code.text.find("const double* const __restrict__ y"), std::string::npos) << "y is written";
+}
+
+TEST(Codegen, PlaneOfTwoLoops) {
+  const auto graph = graph_of("%x: f64[2,c]", R"(%n = dim 0 %x : i64
+    %m = dim 1 %x : i64
+    for parallel annotated %i = %zero to %n step %one {
+      for simd annotated %j = %zero to %m step %one {
+        store %half, %x[%i, %j]
+        yield
+      }
+      yield
+    }
+    yield
+  )");
+  const KernelCode code = code_of(*graph);
+  expect_lines(code, {"plane_of<kBlock>", ".y_step", ".x_step"});
+  EXPECT_FALSE(code.meets);
+}
+
+TEST(Codegen, RowsForWorkers) {
+  const auto graph = graph_of("%x: f64[2,c], %y: f64[1,c]",
+                              "%n = dim 0 %x : i64\n%m = dim 1 %x : i64\n"
+                              "for parallel annotated %i = %zero to %n step %one {\n" +
+                                  std::string(kSum) + "store %s, %y[%i]\nyield\n}\nyield\n");
+  const KernelCode code = code_of(*graph);
+  expect_lines(code,
+               {"team.worker", "team.workers", "team.lane", "kLanes", "reduce_lanes<kLanes>", "if (team.lane == 0)"});
+  EXPECT_FALSE(code.meets) << "rows are summed without other blocks";
+}
+
+TEST(Codegen, SumOfAll) {
+  const auto graph = graph_of("%x: f64[1,c]", R"(%n = dim 0 %x : i64
+    %s = for parallel annotated %i = %zero to %n step %one carry(sum %a = %half) : f64 {
+      %v = load %x[%i] : f64
+      %b = add %a, %v : f64
+      yield %b
+    }
+    yield %s
+  )");
+  const KernelCode code = code_of(*graph);
+  EXPECT_TRUE(code.meets);
+  EXPECT_EQ(code.partial_bytes, 16u);
+  expect_lines(code, {"kPartial = 16", "-0.0", "reduce_all<kBlock>", "0.5 + ", "control.results[0] = word_of("});
+}
+
+TEST(Codegen, InOrderByOneThread) {
+  const auto graph = graph_of(kTwo, R"(%n = dim 0 %x : i64
+    %m = sub %n, %one : i64
+    for %i = %zero to %m step %one {
+      %v = load %x[%i] : f64
+      store %v, %x[%i + 1]
+      yield
+    }
+    for parallel annotated %i = %zero to %m step %one {
+      %v = load %x[%i] : f64
+      store %v, %y[%i]
+      yield
+    }
+    yield
+  )");
+  const KernelCode code = code_of(*graph);
+  EXPECT_TRUE(code.meets);
+  expect_lines(code, {"if (team.thread == 0)", "for (", "barrier_workers(team, control);", "team.threads"});
+}
+
+TEST(Codegen, AtomicsNativeAndByExchange) {
+  const auto graph = graph_of("%h: f64[1,c], %k: i64[1,c]", R"(%n = dim 0 %k : i64
+    for parallel annotated %i = %zero to %n step %one {
+      %v = load %k[%i] : i64
+      atomic sum %half, %h[%v]
+      atomic minimum %half, %h[%v]
+      yield
+    }
+    yield
+  )");
+  expect_lines(code_of(*graph), {"atomic_sum((double*)", "update_by_exchange((double*)", "minimum(old, 0.5)"});
+}
+
+TEST(Codegen, ChecksTellTheFirstFailure) {
+  const auto graph = graph_of("%x: f64[1,c], %k: i64[1,c]", R"(%n = dim 0 %k : i64
+    %m = dim 0 %x : i64
+    for parallel annotated %i = %zero to %n step %one {
+      %v = load %k[%i] : i64
+      %ok = lt %v, %m : bool
+      check bounds %ok info(%v, %zero, %m)
+      store %half, %x[%v]
+      yield
+    }
+    yield
+  )");
+  const KernelCode code = code_of(*graph);
+  EXPECT_TRUE(code.checks);
+  expect_lines(code, {"bool dead_", "const i64 info[] = {", "fault(team, control, 0, ", "= true;", "break;"});
+}
+
+TEST(HostPart, ComputesWhatFollowsFromExtents) {
+  const auto graph = graph_of("%x: f64[2,c], %y: f64[1,c]",
+                              "%n = dim 0 %x : i64\n%m = dim 1 %x : i64\n%p = dim 0 %y : i64\n%ok = le %n, %p : bool\n"
+                              "check decline %ok declines : \"few\"\n%two = add %m, %m : i64\n"
+                              "%t = alloc %two slot 0 : f64[1,c]\n"
+                              "for parallel annotated %i = %zero to %n step %one {\n" +
+                                  std::string(kSum) +
+                                  "store %s, %y[%i]\nyield\n}\nstore %half, %t[%zero]\n%q = load %t[%zero] : f64\n"
+                                  "yield %m, %q\n");
+  const HostPart part = host_part_of(*graph);
+  EXPECT_EQ(ir::verify(*part.graph), "");
+  EXPECT_EQ(part.known, (std::vector<bool>{true, false}));
+  EXPECT_EQ(part.made.size(), 1u);
+  ASSERT_EQ(part.nests.size(), 1u);
+  EXPECT_EQ(part.nests[0].mapping, ir::Mapping::workers);
+  ASSERT_EQ(part.arrays.size(), 1u);
+  std::vector<double> memory(100);
+  const auto run = [&](ir::Word rows, ir::Word columns, ir::Word have) {
+    const auto at = reinterpret_cast<ir::Word>(memory.data());
+    const std::vector<ir::Word> args{at, rows, columns, 8 * columns, 8, at, have, 8};
+    return ir::evaluate(*part.graph, args);
+  };
+  const ir::EvalResult done = run(7, 5, 7);
+  ASSERT_EQ(done.outcome, ir::EvalResult::Outcome::done);
+  const auto word = [&](int k) { return k < 0 ? -1 : static_cast<int64_t>(done.results[static_cast<size_t>(k)]); };
+  EXPECT_EQ(word(0), 5);
+  EXPECT_EQ(word(part.nests[0].trips.at(0)), 7);
+  EXPECT_EQ(word(part.nests[0].lane_trips.at(0)), 5);
+  EXPECT_EQ(word(part.arrays[0].extents.at(0)), 10);
+  EXPECT_EQ(word(part.arrays[0].most.at(0)), 10);
+  EXPECT_EQ(run(7, 5, 6).outcome, ir::EvalResult::Outcome::declined);
+}
+
+TEST(HostPart, BoundsArraysWhoseSizeTheDeviceFinds) {
+  const auto graph = graph_of("%x: f64[1,c]", R"(%n = dim 0 %x : i64
+    %count = for %i = %zero to %n step %one carry(%c = %zero) : i64 {
+      %v = load %x[%i] : f64
+      %p = gt %v, %half : bool
+      %add = cast %p : i64
+      %next = add %c, %add : i64
+      yield %next
+    }
+    %t = alloc %count slot 0 : f64[1,c]
+    yield %count
+  )");
+  const HostPart part = host_part_of(*graph);
+  EXPECT_EQ(part.known, std::vector<bool>{false});
+  ASSERT_EQ(part.arrays.size(), 1u);
+  EXPECT_EQ(part.arrays[0].extents, std::vector<int>{-1});
+  ASSERT_GE(part.arrays[0].most.at(0), 0);
+  std::vector<double> memory(20, 1.0);
+  const std::vector<ir::Word> args{reinterpret_cast<ir::Word>(memory.data()), 20, 8};
+  const ir::EvalResult done = ir::evaluate(*part.graph, args);
+  EXPECT_EQ(done.results.at(static_cast<size_t>(part.arrays[0].most[0])), 20u);
+}
+
+}  // namespace
+}  // namespace appy::gpu

@@ -22,7 +22,7 @@ for name in PROGRAMS:
     emulator.reset()
     compiled = compare(name, backend="cuda")
     calls = [emulator.calls(f"cuLaunch{{kind}}Kernel") for kind in ("", "Cooperative")]
-    found[name] = [sum(calls), compiled.stats()["runs"]]
+    found[name] = [sum(calls), compiled.stats()["runs"], PROGRAMS[name].launches]
 print(json.dumps(found))
 """
 
@@ -30,20 +30,22 @@ print(json.dumps(found))
 @pytest.mark.parametrize("order", ["forward", "reverse", "1", "2"])
 def test_programs_and_their_launches(python, order):
     found = json.loads(python(COMPARE, APPY_EMULATOR_ORDER=order).splitlines()[-1])
-    import sys
-
-    sys.path.insert(0, str(PARITY))
-    from capture_programs import PROGRAMS
-
-    wanted = {name: program.launches for name, program in PROGRAMS.items() if program.launches is not None}
-    assert {name: found[name][0] for name in wanted} == wanted
-    assert all(found[name][1] > 0 for name in wanted)
+    counted = {name: row for name, row in found.items() if row[2] is not None}
+    assert {name: row[0] for name, row in counted.items()} == {name: row[2] for name, row in counted.items()}
+    assert all(row[1] > 0 for row in counted.values())
 
 
 def test_barriers_are_what_makes_captured_loops_right(python):
     text = COMPARE.replace("in PROGRAMS", "in ['jacobi_1d']")
     with pytest.raises(AssertionError, match="AssertionError"):
         python(text, APPY_EMULATOR_ORDER="reverse", APPY_DISABLE_PASS="barriers")
+
+
+def test_random_programs(python):
+    """More with ``python tests/gpu/random_captures.py 0 1000`` and the emulated device, or another one."""
+    assert (
+        python(str(Path(__file__).parent / "random_captures.py"), "0", "10", APPY_EMULATOR_ORDER="1") == "10 programs\n"
+    )
 
 
 ARRAYS_ON_A_DEVICE = f"""

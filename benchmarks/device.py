@@ -469,7 +469,9 @@ def main() -> None:
     options = parser.parse_args()
     copy = copy_bandwidth()
     print(f"copy within the device: {copy * 1e-9:.0f} GB/s")
-    print(f"{'kernel':10} {'appy us':>10} {'host us':>8} {'cupy us':>10} {'ratio':>6} {'GB/s':>6} {'of copy':>7} first ms")
+    print(
+        f"{'kernel':10} {'appy us':>10} {'host us':>8} {'cupy us':>10} {'ratio':>6} {'GB/s':>6} {'of copy':>7} first ms"
+    )
     rows = []
     for name in options.only.split(",") if options.only else CASES:
         try:

@@ -21,9 +21,9 @@ struct Region {
   int end = 0;
   std::span<const pragma::Placed> pragmas;
   bool exact = false;
-  bool may_alias = false;  // trace the sequential version for arrays that overlap
-  bool any_int = false;    // Python ints may lie anywhere in 64 bits: no class of ranges is promised
-  bool auto_simd = true;   // array statements have lanes without being told
+  bool may_alias = false;   // trace the sequential version for arrays that overlap
+  bool any_int = false;     // Python ints may lie anywhere in 64 bits: no class of ranges is promised
+  bool auto_simd = true;    // array statements have lanes without being told
   bool for_device = false;  // the code is for a device, wherever the arrays are
 };
 

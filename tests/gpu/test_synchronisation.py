@@ -16,10 +16,6 @@ HERE = Path(__file__).parent
 ORDERS = ["forward", "reverse", "depth", "1", "2"]
 # What the pass keeps for caution: the barrier's number, and why its absence is not seen.
 SPARE: dict[str, dict[int, str]] = {
-    "first_element": {
-        1: "it does not see that a[0] is none of a[1:]",
-        2: "the first one, in the loop, is enough for the load before it",
-    },
     "rows_in_two_loops": {2: "it does not see that only the lane that stores to s uses what all of them loaded"},
 }
 
@@ -70,5 +66,5 @@ def test_twenty_times_with_any_number_of_blocks(name, blocks, run):
 
 def test_programs_have_barriers(run):
     counts = {name: barriers(run(name, ["forward"]).stderr) for name in SYNCHRONISED}
-    assert sum(counts.values()) >= 20, counts
-    assert sum(count > 0 for count in counts.values()) >= 12, counts
+    assert sum(counts.values()) >= 18, counts
+    assert sum(count > 0 for count in counts.values()) >= 11, counts

@@ -198,7 +198,10 @@ class RegionCache::Impl {
   RegionReport report() const {
     RegionReport r{options_.name, options_.file, options_.line, options_.end_line, options_.group, stats_, {},
                    last_decline_};
-    for (const auto& compiled : compiled_) r.specializations.push_back(compiled->report);
+    for (const auto& compiled : compiled_) {
+      r.specializations.push_back(compiled->report);
+      r.specializations.back().summary = compiled->code->kernel().summary();  // what it has done since then
+    }
     for (const auto& refusal : refusals_) r.specializations.push_back(refusal->report);
     return r;
   }

@@ -1,7 +1,10 @@
 #include "gpu/kernel.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -169,7 +172,6 @@ class DeviceKernel final : public runtime::Kernel {
       if (!op.access) return;
       for (Param& p : params_) {
         if (p.value != op.view()) continue;
-        p.read |= op.code != ir::Opcode::store_;
         p.written |= op.code != ir::Opcode::load_;
       }
     });
@@ -269,18 +271,39 @@ class DeviceKernel final : public runtime::Kernel {
   }
 
   std::string listing() const override { return listing_; }
-  std::string summary() const override { return "CUDA, " + device_.properties().name; }
+
+  std::string summary() const override {
+    const Properties& of = device_.properties();
+    std::string text = "CUDA, " + of.name + " (device " + std::to_string(of.ordinal) + ")";
+    // Who runs the kernel may have the lock and wait for the GIL, which the caller has.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return text;
+    for (const auto& [shape, kernel] : variants_) text += "\n" + describe(shape, kernel);
+    text += "\n" + barriers();
+    for (const Transfer::Move& move : moves_) {
+      text += std::string("\ntransfer ") + (move.out ? "from" : "to") + " the device: " + move.array->name + ", " +
+              std::to_string(move.bytes) + " bytes";
+    }
+    if (!moves_.empty() && seconds_ > 2 * kernel_seconds_) {
+      text += "\nhint: " + std::to_string(static_cast<int>(100 * (1 - kernel_seconds_ / seconds_))) +
+              " % of the time is around the kernel, for transfers; arrays of CuPy or torch stay on the device";
+    }
+    return text;
+  }
 
  private:
   struct Param {
     const ir::Value* value;
     size_t word;
-    bool read = false, written = false;
+    bool written = false;
   };
   struct Variant {
     KernelCode code;
     std::shared_ptr<Module> module;
     Function function;
+    bool from_disk = false;
+    double seconds = 0;              // to compile or read, and load it
+    int64_t blocks = 0;              // of the last launch
     std::map<size_t, int> resident;  // blocks a multiprocessor, by bytes of shared memory
   };
 
@@ -292,6 +315,26 @@ class DeviceKernel final : public runtime::Kernel {
     options.told = told_;
     options.unaligned = options_.unaligned;
     return options;
+  }
+
+  std::string describe(const KernelShape& shape, const Variant& kernel) const {
+    char how[64];
+    std::snprintf(how, sizeof how, "%s in %.1f ms", kernel.from_disk ? "read from the cache" : "compiled by NVRTC",
+                  kernel.seconds * 1e3);
+    std::string text = kernel.blocks ? std::to_string(kernel.blocks) + " blocks of " : "blocks of ";
+    text += std::to_string(shape.block) + " threads, " + std::to_string(shape.lanes) + " lanes a worker, ";
+    text += std::to_string(kernel.function.registers) + " registers a thread, ";
+    if (kernel.function.local_bytes) text += std::to_string(kernel.function.local_bytes) + " bytes of them spilled, ";
+    return text + how;
+  }
+
+  /// What the passes have left of them. Reductions over all blocks meet once more each.
+  std::string barriers() const {
+    int all = 0, lanes = 0;
+    ir::walk(*graph_->body, [&](const ir::Op& op) {
+      if (op.code == ir::Opcode::barrier_) ++(op.mapping == Mapping::lanes ? lanes : all);
+    });
+    return "barriers: " + std::to_string(all) + " of all threads, " + std::to_string(lanes) + " of a worker's lanes";
   }
 
   /// Only what the caller does not need at once comes later.
@@ -338,6 +381,7 @@ class DeviceKernel final : public runtime::Kernel {
   Variant& variant(const KernelShape& shape) const {
     const auto found = variants_.find(shape);
     if (found != variants_.end()) return found->second;
+    const auto begun = std::chrono::steady_clock::now();
     Variant made;
     made.code = generate(*graph_, codegen_options(shape));
     Source source;
@@ -345,9 +389,10 @@ class DeviceKernel final : public runtime::Kernel {
     source.text = made.code.text;
     source.headers = {{"appy_ptx.h", std::string(ptx_header)}, {"appy_device.h", std::string(device_header)}};
     source.options = {"--std=c++17", "--fmad=false", "--extra-device-vectorization"};
-    const Image image = cached_compile(source, device_.properties().compute_capability);
+    const Image image = cached_compile(source, device_.properties().compute_capability, &made.from_disk);
     made.module = device_.load(image);
     made.function = made.module->function(made.code.entry);
+    made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     return variants_.emplace(shape, std::move(made)).first->second;
   }
 
@@ -425,13 +470,15 @@ class DeviceKernel final : public runtime::Kernel {
       state.forget();
     }
 
+    kernel.blocks = blocks;
+    const auto begun = std::chrono::steady_clock::now();
     Transfer transfer(device_, stream);
     std::vector<Word> words(kernel.code.words);
     std::copy_n(call.args, words_, words.begin());
     for (size_t k = 0; k < params_.size(); ++k) {
       const Param& p = params_[k];
       if (p.value->type.is_view() && !options_.on_device[k]) {
-        transfer.add(&words[p.word], p.value->type, p.read, p.written);
+        transfer.add(&words[p.word], *p.value, p.written);
       }
     }
     transfer.move_in();
@@ -497,7 +544,15 @@ class DeviceKernel final : public runtime::Kernel {
     launch.shared_bytes = static_cast<unsigned>(shared);
     launch.cooperative = kernel.code.meets && blocks > 1;
     order_before(call.other_streams, stream);
+    const bool timed = !options_.makes_on_device;
+    if (timed) {
+      for (Event& event : around_) {
+        if (!event) event = device_.make_event(true);
+      }
+      around_[0].record(stream);
+    }
     device_.launch(kernel.function, launch, stream, words.data());
+    if (timed) around_[1].record(stream);
     order_after(call.other_streams, stream);
     state.in_flight = true;
     if (where_ != Where::waits) {
@@ -533,6 +588,11 @@ class DeviceKernel final : public runtime::Kernel {
       } else {
         device_.copy_out(e.to, from, e.bytes, stream);
       }
+    }
+    if (timed) {
+      moves_ = transfer.moves();
+      kernel_seconds_ += around_[1].since(around_[0]) * 1e-3;
+      seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     }
     for (size_t k = 0; k < wanted_.size(); ++k) call.results[k] = wanted_[k] ? device_results[k] : results[k];
     return runtime::Status::done;
@@ -571,6 +631,10 @@ class DeviceKernel final : public runtime::Kernel {
   mutable std::mutex mutex_;
   mutable std::map<KernelShape, Variant> variants_;
   mutable std::deque<KernelState> states_;
+  // For reports, of runs with arrays that are moved:
+  mutable std::vector<Transfer::Move> moves_;
+  mutable std::array<Event, 2> around_;  // the kernel
+  mutable double seconds_ = 0, kernel_seconds_ = 0;
 };
 
 }  // namespace

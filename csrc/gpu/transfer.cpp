@@ -4,7 +4,8 @@
 
 namespace appy::gpu {
 
-void Transfer::add(ir::Word* words, const ir::Type& type, bool, bool written) {
+void Transfer::add(ir::Word* words, const ir::Value& array, bool written) {
+  const ir::Type& type = array.type;
   const auto rank = static_cast<size_t>(type.rank);
   char* const data = reinterpret_cast<char*>(words[0]);
   char *begin = data, *end = data + ir::size_of(type.dtype);
@@ -15,7 +16,7 @@ void Transfer::add(ir::Word* words, const ir::Type& type, bool, bool written) {
     const int64_t span = (extent - 1) * stride;
     span < 0 ? begin += span : end += span;
   }
-  arrays_.push_back({words, begin, end, data, written});
+  arrays_.push_back({words, &array, begin, end, data, written});
 }
 
 void Transfer::move_in() {
@@ -48,6 +49,19 @@ void Transfer::move_in() {
 
 bool Transfer::moves_out() const {
   return std::any_of(blocks_.begin(), blocks_.end(), [](const Block& block) { return block.written; });
+}
+
+std::vector<Transfer::Move> Transfer::moves() const {
+  std::vector<Move> out;
+  for (const bool back : {false, true}) {
+    for (size_t k = 0; k < blocks_.size(); ++k) {
+      if (back && !blocks_[k].written) continue;
+      const auto first =
+          std::find_if(arrays_.begin(), arrays_.end(), [&](const Array& array) { return array.block == k; });
+      out.push_back({first->value, static_cast<size_t>(blocks_[k].end - blocks_[k].begin), back});
+    }
+  }
+  return out;
 }
 
 void Transfer::move_out() {

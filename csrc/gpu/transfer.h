@@ -13,15 +13,24 @@ class Transfer {
   Transfer(Device& device, Stream stream) : device_(device), stream_(stream) {}
 
   /// `words` are an array's argument words (runtime/kernel.h): move_in() puts the device's address in the first.
-  void add(ir::Word* words, const ir::Type& type, bool read, bool written);
+  void add(ir::Word* words, const ir::Value& array, bool written);
   void move_in();
   bool moves_out() const;
   /// What was written, when the kernel has finished.
   void move_out();
 
+  struct Move {
+    const ir::Value* array;  // the first of those that share the copy
+    size_t bytes;
+    bool out;
+  };
+  /// All transfers, those back last.
+  std::vector<Move> moves() const;
+
  private:
   struct Array {
     ir::Word* words;
+    const ir::Value* value;
     char *begin, *end;  // of the bytes that its elements lie in
     char* data;
     bool written;

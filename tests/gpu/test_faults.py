@@ -464,3 +464,23 @@ def test_signal_handler_that_returns_does_not_end_a_wait(script):
         assert time.monotonic() - start > 0.9 and len(seen) == 1 and seen[0] - start < 0.8
         """
     )
+
+
+def test_explain_tells_of_kernels_and_transfers(script):
+    text = MOVED + textwrap.dedent("""
+        moved(x, y)
+        explanation = appy.explain(moved)
+        (one,) = explanation.regions[0]["specializations"]
+        lines = one["summary"].splitlines()
+        assert lines[0] == "CUDA, Emulated device (device 0)"
+        assert lines[1].startswith("4 blocks of 256 threads, 1 lanes a worker, 32 registers a thread, "), lines[1]
+        assert HOW in lines[1]
+        assert lines[2] == "barriers: 0 of all threads, 0 of a worker's lanes"
+        assert "transfer to the device: x, 8000 bytes" in lines and "transfer to the device: y, 8000 bytes" in lines
+        assert lines[5] == "transfer from the device: y, 8000 bytes"
+        z = array(x.copy())
+        double(z)
+        assert "transfer" not in str(appy.explain(double))
+        """)
+    script("HOW = 'compiled by NVRTC in '\n" + text.replace("+ 1", "+ 17"), APPY_EMULATOR_ORDER="forward")
+    script("HOW = 'read from the cache in '\n" + text.replace("+ 1", "+ 17"))

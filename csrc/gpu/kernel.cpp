@@ -223,7 +223,7 @@ class DeviceKernel final : public runtime::Kernel {
       std::lock_guard lock(mutex_);
       std::vector<Word> results(results_);
       if (compute_sizes(args, results.data()) != runtime::Status::done) return;
-      variant(shape_for(Sizes(part_, results.data()), device_.properties()));
+      variant(whole_shape(args, Sizes(part_, results.data())));
     } catch (const Error& error) {
       switch (error.kind()) {
         case ErrorKind::no_compiler:
@@ -583,6 +583,7 @@ class DeviceKernel final : public runtime::Kernel {
         return runtime::Status::interrupted;
       }
       const CUdeviceptr from = own[e.memory].address();
+      if (e.bytes == 0) continue;
       if (options_.makes_on_device) {
         device_.copy(reinterpret_cast<CUdeviceptr>(e.to), from, e.bytes, stream);
       } else {

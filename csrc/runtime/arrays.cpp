@@ -36,6 +36,9 @@ void* MadeArrays::make(int slot, ir::DType type, int rank, const ir::Word* exten
   void* data = nullptr;
   if (PyObject* array = fresh(type, complex, rank - complex, extents, &data)) {
     made_.emplace_back(slot, Ref::steal(array));
+    // An array without elements may have no address, and needs none.
+    static char nothing;
+    if (!data) data = &nothing;
   } else {
     PyErr_Clear();
   }

@@ -52,7 +52,8 @@ allocations: list[Any] = []
 
 class MemoryPointer:
     def __init__(self, array: np.ndarray, device: int) -> None:
-        self.ptr = array.__array_interface__["data"][0]
+        # CuPy allocates nothing for an array without elements.
+        self.ptr = array.__array_interface__["data"][0] if array.size else 0
         self.device_id = device
 
 

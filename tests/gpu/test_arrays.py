@@ -295,6 +295,15 @@ def test_new_arrays_are_the_librarys(cp):
     assert len(fake.allocations) == before + 1
 
 
+def test_an_array_without_elements_is_made(cp):
+    def f(x):
+        # pragma 0=>simd
+        y = x[x > 100]
+        return y
+
+    both(f, lambda: (array(12),))
+
+
 def test_tensorlib(cp):
     appy.tensorlib = cp
     try:

@@ -30,7 +30,9 @@ TEST(CpuScalar, EveryPureOpOnEveryType) {
           for (Word b : info.arity > 1 ? samples(t) : std::vector<Word>{0}) {
             Word args[] = {a, b, samples(t)[samples(t).size() / 2]};
             Word out = 0;
-            runtime::Invocation invocation{args, &out, 1, {}};
+            runtime::Invocation invocation;
+            invocation.args = args;
+            invocation.results = &out;
             ASSERT_EQ(kernel->run(invocation), runtime::Status::done);
             const Word want = ir::evaluate(*graph, args).results[0];
             const int64_t ulps = elementary(code) ? 4 : 0;
@@ -60,7 +62,9 @@ TEST(CpuScalar, CastsAndSelects) {
             if (!convertible(from, to, a)) continue;  // unspecified
             Word args[] = {a, k, samples(to)[1]};
             Word out = 0;
-            runtime::Invocation invocation{args, &out, 1, {}};
+            runtime::Invocation invocation;
+            invocation.args = args;
+            invocation.results = &out;
             kernel->run(invocation);
             const Word want = ir::evaluate(*graph, args).results[0];
             ASSERT_TRUE(same(out, want, to, 0)) << name_of(isa) << " " << f << " -> " << t << " " << std::hex << a

@@ -222,6 +222,8 @@ py::object region_report(const py::object& region) {
   RegionCache* cache = cache_of(region);
   if (!cache) return py::none();
   appy::RegionReport report = cache->report();
+  // What is for devices only and was on none has nothing to tell.
+  if (cache->options().captured && report.stats.regions == 0) return py::none();
   py::dict out;
   out["name"] = report.name;
   out["file"] = report.file;

@@ -46,7 +46,7 @@ def texts() -> dict[str, tuple[int, str]]:
     library = str(emulate.build())
     env = {name: value for name, value in os.environ.items() if not name.startswith("APPY_")}
     env |= {"PYTHONPATH": str(ROOT), "APPY_LIBCUDA": library, "APPY_LIBNVRTC": library, "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run([sys.executable, __file__], env=env, stderr=subprocess.PIPE, text=True, timeout=200)
+    done = subprocess.run([sys.executable, __file__], env=env, stderr=subprocess.PIPE, text=True, timeout=280)
     assert done.returncode == 0, done.stderr[-2000:]
     found: dict[str, tuple[int, str]] = {}
     for part in re.split(r"^=== ", done.stderr, flags=re.MULTILINE)[1:]:

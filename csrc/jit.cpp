@@ -231,7 +231,7 @@ class RegionCache::Impl {
       bool matches = guards.match(scope, entry);
       if (!matches && (may_alias || !guards.overlaps(scope)))
         throw Abort(AbortId::unstable_, guards.mismatch(scope), options_.line, options_.file);
-      if (matches) made->code->kernel().prepare(entry.args.data());
+      if (matches && !options_.dry_run) made->code->kernel().prepare(entry.args.data());
       compiled_.insert(compiled_.begin(), std::move(made));
       if (matches) return compiled_.front().get();
     }

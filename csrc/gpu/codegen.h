@@ -18,6 +18,7 @@ struct KernelShape {
   int block = 256;      // threads a block
   int lanes = 32;       // threads a worker: a power of two up to 32, or `block`
   int columns = 32;     // workers side by side in a block, in loops over columns: 8, 16 or 32
+  int unroll = 1;       // iterations of a loop, or rows of a plane, that a thread has in flight
   bool narrow = false;  // no byte of an array is 2^31 or more away from its first element
   bool shared = false;  // arrays of a worker's own are in shared memory: their addresses count from its start
   friend auto operator<=>(const KernelShape&, const KernelShape&) = default;

@@ -222,13 +222,19 @@ class Splitter {
     });
   }
 
+  /// Whether a subscript is i, or i counted from the end where it is negative.
+  static bool follows(const Value& subscript, const Value& i) {
+    if (&subscript == &i) return true;
+    return subscript.op && subscript.op->code == Opcode::select_ && subscript.op->operands[2] == &i;
+  }
+
   /// The extent of an array that the loop's variable runs along with step 1.
   void extent_along(const Op& loop, NestSize& size) {
     const Value* i = loop.blocks[0]->args[0];
     ir::walk(*loop.blocks[0], [&](const Op& op) {
       if (size.lane_extent >= 0 || !op.access || !of_[op.view()->id] || op.view()->type.rank != 1) return;
       for (size_t k = op.first_term(); k < op.operands.size(); ++k) {
-        if (op.operands[k] == i && op.access->coef[0][k - op.first_term()] == 1) {
+        if (follows(*op.operands[k], *i) && op.access->coef[0][k - op.first_term()] == 1) {
           size.lane_extent = word(builder_.dim(of_[op.view()->id], 0));
           return;
         }

@@ -69,12 +69,16 @@ int power_of_two_up_to(int64_t n, int most) {
 
 /// How many lanes a worker has: as many as its loops have use for; a block where there are too few workers to fill the
 /// device with warps.
-KernelShape shape_for(const Sizes& sizes, const Properties& device) {
+KernelShape shape_for(const Sizes& sizes, const Properties& device, bool meets) {
   KernelShape shape;
   int lanes = 1;
   int64_t longest = 1;
-  bool any = false;
+  bool any = false, only_threads = true;
+  const int64_t resident = int64_t{device.multiprocessors} * device.max_threads_per_multiprocessor;
   for (const NestSize& nest : sizes.part().nests) {
+    only_threads &= nest.mapping == Mapping::threads;
+    // Enough for each thread to have several iterations in flight.
+    if (nest.mapping == Mapping::threads && sizes.product(nest.trips, 0) >= 4 * resident) shape.unroll = 4;
     if (nest.mapping == Mapping::columns) {
       // At least four blocks for each multiprocessor, and no less than two sectors of memory a row.
       const int64_t columns = sizes.product(nest.trips, unknown_trips);
@@ -90,14 +94,14 @@ KernelShape shape_for(const Sizes& sizes, const Properties& device) {
       along = std::max(along, trips);
     }
     longest = std::max(longest, along);
-    const int64_t warps = int64_t{device.multiprocessors} * device.max_threads_per_multiprocessor / 32;
     int wanted = power_of_two_up_to(along, 32);
-    if (along > 2 * 32 && workers < warps) wanted = shape.block;
+    if (along > 2 * 32 && workers < resident / 32) wanted = shape.block;
     lanes = std::max(lanes, wanted);
   }
   shape.lanes = any ? lanes : 1;
   // Of short rows more are in flight with small blocks.
   if (shape.lanes == shape.block && longest <= 2048) shape.lanes = shape.block = 128;
+  if (shape.unroll > 1 && only_threads && !meets) shape.block = 128;
   return shape;
 }
 
@@ -131,17 +135,20 @@ int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
       }
       threads = threads / x * ((x + across - 1) / across) * across;
     }
+    if (nest.mapping == Mapping::threads) threads = (threads + shape.unroll - 1) / shape.unroll;
     most = std::max(most, (threads + shape.block - 1) / shape.block);
   }
   return most;
 }
 
-/// APPY_CUDA_SHAPE, "block=256,lanes=32,columns=16": what is not in it is chosen by trip counts, and 0 here.
+/// APPY_CUDA_SHAPE, "block=256,lanes=32,columns=16,unroll=4": what is not in it is chosen by trip counts, and 0 here.
 KernelShape shape_said() {
-  KernelShape said{0, 0, 0};
+  KernelShape said{0, 0, 0, 0};
   const char* text = std::getenv("APPY_CUDA_SHAPE");
-  for (const auto& [word, to] :
-       {std::pair("block=", &said.block), {"lanes=", &said.lanes}, {"columns=", &said.columns}}) {
+  for (const auto& [word, to] : {std::pair("block=", &said.block),
+                                 {"lanes=", &said.lanes},
+                                 {"columns=", &said.columns},
+                                 {"unroll=", &said.unroll}}) {
     const char* at = text ? std::strstr(text, word) : nullptr;
     if (at) *to = std::atoi(at + std::strlen(word));
   }
@@ -187,6 +194,7 @@ class DeviceKernel final : public runtime::Kernel {
     options_.on_device.resize(params_.size());
     // The first shape now, so that what has no form on the device is found out before anything runs.
     KernelShape first;
+    said(first);
     const KernelCode code = generate(*graph_, codegen_options(first));
     for (const ArrayUse& use : code.arrays) {
       const auto size = std::find_if(part_.arrays.begin(), part_.arrays.end(),
@@ -197,6 +205,7 @@ class DeviceKernel final : public runtime::Kernel {
       }
     }
     arrays_ = code.arrays;
+    meets_ = code.meets;
     if (options_.keep_listing) listing_ = code.text;
     result_words_ = wanted_.size() + told_words;
     where_ = how_it_runs(code);
@@ -396,11 +405,20 @@ class DeviceKernel final : public runtime::Kernel {
     return variants_.emplace(shape, std::move(made)).first->second;
   }
 
-  KernelShape whole_shape(const Word* args, const Sizes& sizes) const {
-    KernelShape shape = shape_for(sizes, device_.properties());
+  void said(KernelShape& shape) const {
+    const bool whole = shape.lanes == shape.block;
     if (shape_said_.block) shape.block = shape_said_.block;
-    if (shape_said_.lanes) shape.lanes = std::min(shape_said_.lanes, shape.block);
+    if (shape_said_.lanes) shape.lanes = shape_said_.lanes;
+    // A worker is a part of a warp or a block.
+    if (shape.lanes > 32 && (whole || shape_said_.lanes)) shape.lanes = shape.block;
+    shape.lanes = std::min(shape.lanes, shape.block);
     if (shape_said_.columns) shape.columns = shape_said_.columns;
+    if (shape_said_.unroll) shape.unroll = shape_said_.unroll;
+  }
+
+  KernelShape whole_shape(const Word* args, const Sizes& sizes) const {
+    KernelShape shape = shape_for(sizes, device_.properties(), meets_);
+    said(shape);
     shape.narrow = is_narrow(args, sizes);
     for (const int lanes : {shape.lanes, shape_said_.lanes ? shape.lanes : shape.block}) {
       KernelShape with_shared = shape;
@@ -624,6 +642,7 @@ class DeviceKernel final : public runtime::Kernel {
   std::vector<bool> wanted_;
   std::vector<const ir::Op*> told_;
   std::vector<ArrayUse> arrays_;
+  bool meets_ = false;
   KernelShape shape_said_ = shape_said();
   std::string listing_;
   size_t result_words_ = 0;

@@ -43,13 +43,6 @@ std::string neutral(Combiner c, DType t) {
   return t == DType::f64_ ? "-0.0" : t == DType::f32_ ? "-0.0f" : literal(t, 0);
 }
 
-bool keeps_last(const Op& loop) {
-  for (const ir::Carried& c : loop.loop->carried) {
-    if (c.combiner == Combiner::last_) return true;
-  }
-  return false;
-}
-
 /// The condition that b's follower replaces a's.
 std::string takes(const Op& loop, size_t k) {
   const ir::Carried& c = loop.loop->carried[k];
@@ -70,6 +63,13 @@ std::string takes(const Op& loop, size_t k) {
 }
 
 }  // namespace
+
+bool keeps_last(const Op& loop) {
+  for (const ir::Carried& c : loop.loop->carried) {
+    if (c.combiner == Combiner::last_) return true;
+  }
+  return false;
+}
 
 void Writer::loop(const Op& op) {
   if (op.mapping == Mapping::none) return in_order(op);
@@ -191,21 +191,23 @@ std::string Writer::variable_at(const Op& loop, const std::string& index) {
   return lower == "0ll" ? scaled : lower + " + " + scaled;
 }
 
-/// The variables of loops whose iterations were numbered together, the last one fastest.
-void Writer::declare_variables(std::span<const Op* const> loops, std::span<const std::string> trips,
-                               const std::string& index) {
+void Writer::declare_variable(const Op& loop, const std::string& index) {
+  put("const i64 " + names_.of(variable_of(loop)) + " = " + variable_at(loop, index) + ";");
+}
+
+/// The indices of loops whose iterations were numbered together, the last one fastest.
+std::vector<std::string> Writer::declare_indices(const std::string& index, std::span<const std::string> trips) {
+  std::vector<std::string> indices(trips.size());
   std::string rest = index;
-  for (size_t k = loops.size(); k-- > 0;) {
-    std::string mine = rest;
-    if (k > 0) {
-      const std::string above = names_.fresh("", "q");
-      put("const i64 " + above + " = quotient(" + rest + ", " + trips[k] + ");");
-      mine = names_.fresh("", "k");
-      put("const i64 " + mine + " = " + rest + " - " + above + " * " + trips[k] + ";");
-      rest = above;
-    }
-    put("const i64 " + names_.of(variable_of(*loops[k])) + " = " + variable_at(*loops[k], mine) + ";");
+  for (size_t k = trips.size(); k-- > 1;) {
+    const std::string above = names_.fresh("", "q");
+    put("const i64 " + above + " = quotient(" + rest + ", " + trips[k] + ");");
+    indices[k] = names_.fresh("", "k");
+    put("const i64 " + indices[k] + " = " + rest + " - " + above + " * " + trips[k] + ";");
+    rest = above;
   }
+  indices[0] = rest;
+  return indices;
 }
 
 /// A loop's body, where `inner`, if any, is written by somebody else.
@@ -340,7 +342,7 @@ void Writer::along_lanes(const Op& op) {
   open("for (i64 " + k + (columns_ ? " = threadIdx.x / kColumns; " : " = team.lane; ") + k + " < " + n + "; " + k +
        (columns_ ? " += kBlock / kColumns)" : " += kLanes)"));
   loops_.push_back(&op);
-  put("const i64 " + names_.of(variable_of(op)) + " = " + variable_at(op, k) + ";");
+  declare_variable(op, k);
   if (keeps_last(op)) put(at_ + " = " + k + ";");
   block(*op.blocks[0]);
   loops_.pop_back();
@@ -359,7 +361,7 @@ void Writer::along_columns(const Op& op) {
   loops_.push_back(&op);
   put("const bool " + mine + " = " + w + " + threadIdx.x % kColumns < " + n + ";");
   put("const i64 " + k + " = " + mine + " ? " + w + " + threadIdx.x % kColumns : " + n + " - 1;");
-  put("const i64 " + names_.of(variable_of(op)) + " = " + variable_at(op, k) + ";");
+  declare_variable(op, k);
   elected_ = mine + " && threadIdx.x < kColumns";
   block(*op.blocks[0]);
   loops_.pop_back();
@@ -376,7 +378,8 @@ void Writer::along_workers(const std::vector<const Op*>& nest) {
   const std::string k = names_.fresh("", "w");
   open("for (i64 " + k + " = team.worker; " + k + " < " + all + "; " + k + " += team.workers)");
   loops_.push_back(nest.back());
-  declare_variables(nest, trips, k);
+  const std::vector<std::string> indices = declare_indices(k, trips);
+  for (size_t d = 0; d < nest.size(); ++d) declare_variable(*nest[d], indices[d]);
   if (keeps_last(*nest[0])) put(at_ + " = " + k + ";");
   std::function<void(size_t)> write = [&](size_t depth) {
     body(*nest[depth], depth + 1 < nest.size() ? nest[depth + 1] : nullptr, [&] { write(depth + 1); });
@@ -389,43 +392,43 @@ void Writer::along_workers(const std::vector<const Op*>& nest) {
 void Writer::along_threads(const std::vector<const Op*>& nest) {
   level_ = Level::thread;
   const Op& last = *nest.back();
-  if (nest.size() == 1) {
-    const std::string n = declare_trips(last), k = names_.fresh("", "k");
-    open("for (i64 " + k + " = team.thread; " + k + " < " + n + "; " + k + " += team.threads)");
-    loops_.push_back(&last);
-    put("const i64 " + names_.of(variable_of(last)) + " = " + variable_at(last, k) + ";");
-    if (keeps_last(last)) put(at_ + " = " + k + ";");
-    block(*last.blocks[0]);
-    loops_.pop_back();
-    return close();
-  }
-  const std::span<const Op* const> outer(nest.data(), nest.size() - 1);
+  if (nest.size() == 1) return along_line(last);
+
+  const size_t outer = nest.size() - 1;
   std::vector<std::string> trips;
-  for (const Op* loop : outer) trips.push_back(declare_trips(*loop));
+  for (size_t d = 0; d < outer; ++d) trips.push_back(declare_trips(*nest[d]));
   bool rectangular = true;
   for (size_t k = 0; k < 3; ++k) rectangular &= ir::defined_outside(*last.operands[k], *nest[0]->blocks[0]);
+  const bool by_rows = rectangular && can_unroll(*nest[outer - 1], &last) && can_unroll(last, nullptr);
+  const std::string rows = trips.back();
+  if (by_rows) {
+    trips.back() = names_.fresh("", "n");
+    put("const i64 " + trips.back() + " = (" + rows + " + kUnroll - 1) / kUnroll;");
+  }
   const std::string plane = names_.fresh("", "plane"), y = names_.fresh("", "y"), x = names_.fresh("", "x");
   std::string n = rectangular ? declare_trips(last) : "";
   put("const Plane " + plane + " = plane_of<kBlock>(team, " + (rectangular ? n : "32") + ");");
   std::string all = trips[0];
   for (size_t k = 1; k < trips.size(); ++k) all += " * " + trips[k];
   open("for (i64 " + y + " = " + plane + ".y; " + y + " < " + all + "; " + y + " += " + plane + ".y_step)");
-  declare_variables(outer, trips, y);
-  std::function<void(size_t)> write = [&](size_t depth) {
-    if (depth + 1 < nest.size()) {
-      loops_.push_back(nest[depth]);
-      body(*nest[depth], nest[depth + 1], [&] { write(depth + 1); });
-      loops_.pop_back();
-      return;
-    }
+  const std::vector<std::string> indices = declare_indices(y, trips);
+  for (size_t d = 0; d < outer - by_rows; ++d) declare_variable(*nest[d], indices[d]);
+  const auto across = [&](const std::function<void()>& write) {
     if (!rectangular) n = declare_trips(last);
     open("for (i64 " + x + " = " + plane + ".x; " + x + " < " + n + "; " + x + " += " + plane + ".x_step)");
     loops_.push_back(&last);
-    put("const i64 " + names_.of(variable_of(last)) + " = " + variable_at(last, x) + ";");
-    block(*last.blocks[0]);
+    declare_variable(last, x);
+    write();
     loops_.pop_back();
     close();
     leave_if_dead(last);
+  };
+  std::function<void(size_t)> write = [&](size_t depth) {
+    if (by_rows && depth + 1 == outer) return this->rows(*nest[depth], last, rows, indices.back(), across);
+    if (depth == outer) return across([&] { block(*last.blocks[0]); });
+    loops_.push_back(nest[depth]);
+    body(*nest[depth], nest[depth + 1], [&] { write(depth + 1); });
+    loops_.pop_back();
   };
   write(0);
   close();

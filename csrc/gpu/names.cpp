@@ -62,6 +62,7 @@ Names::Names() {
                            "Control",      "Params",
                            "Plane",        "Unsigned",
                            "kBlock",       "kLanes",
+                           "kColumns",     "kUnroll",
                            "abs",          "exp",
                            "log",          "sin",
                            "cos",          "tan",
@@ -98,9 +99,11 @@ std::string Names::fresh(const std::string& base, const std::string& otherwise) 
 }
 
 const std::string& Names::of(const ir::Value& v) {
-  auto found = names_.find(&v);
-  if (found == names_.end()) found = names_.emplace(&v, fresh(v.name)).first;
-  return found->second;
+  if (scope_) {
+    if (auto found = scope_->find(&v); found != scope_->end()) return found->second;
+  }
+  if (auto found = names_.find(&v); found != names_.end()) return found->second;
+  return (scope_ ? *scope_ : names_).emplace(&v, fresh(v.name)).first->second;
 }
 
 }  // namespace appy::gpu

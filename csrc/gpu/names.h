@@ -11,15 +11,21 @@ namespace appy::gpu {
 
 class Names {
  public:
+  /// Names that hold in one copy of code that is written several times.
+  using Scope = std::map<const ir::Value*, std::string>;
+
   Names();
   /// A new identifier that begins with `base`, or `otherwise` where that gives none.
   std::string fresh(const std::string& base, const std::string& otherwise = "t");
   const std::string& of(const ir::Value&);
   /// From now on the value is called so.
-  void bind(const ir::Value& v, std::string name) { names_[&v] = std::move(name); }
+  void bind(const ir::Value& v, std::string name) { (scope_ ? *scope_ : names_)[&v] = std::move(name); }
+  /// Until the next call, what has no name yet gets one in this scope.
+  void enter(Scope* scope) { scope_ = scope; }
 
  private:
-  std::map<const ir::Value*, std::string> names_;
+  Scope names_;
+  Scope* scope_ = nullptr;
   std::set<std::string> taken_;
   std::map<std::string, int> next_;
 };

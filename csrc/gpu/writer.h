@@ -13,6 +13,9 @@
 
 namespace appy::gpu {
 
+/// Whether a result of the loop is what its last iteration that assigns has assigned.
+bool keeps_last(const ir::Op& loop);
+
 /// Who runs the code that is being written.
 enum class Level : uint8_t { all, worker, thread };
 
@@ -62,14 +65,22 @@ class Writer {
   void along_threads(const std::vector<const ir::Op*>& nest);
   void body(const ir::Op& loop, const ir::Op* inner, const std::function<void()>& write_inner);
   std::string declare_trips(const ir::Op& loop);
-  void declare_variables(std::span<const ir::Op* const> loops, std::span<const std::string> trips,
-                         const std::string& index);
+  std::vector<std::string> declare_indices(const std::string& index, std::span<const std::string> trips);
+  void declare_variable(const ir::Op& loop, const std::string& index);
   std::string variable_at(const ir::Op& loop, const std::string& index);
   void declare_carried(const ir::Op&, bool neutral);
   std::string partial_type(const ir::Op& loop);
   std::string partial_of(const ir::Op& loop, bool neutral);
   void finish(const ir::Op& loop, const std::string& type, const std::string& total);
   void leave_if_dead(const ir::Op& inner);
+
+  // unroll.cpp
+  bool can_unroll(const ir::Op& loop, const ir::Op* but) const;
+  void along_line(const ir::Op& loop);
+  void rows(const ir::Op& loop, const ir::Op& along, const std::string& trips, const std::string& group,
+            const std::function<void(const std::function<void()>&)>& across);
+  void side_by_side(const ir::Op& loop, const ir::Op* once, std::vector<Names::Scope>& copies,
+                    const std::function<void(const ir::Op&)>& write);
 
   // Text.
   void put(const std::string& text) { body_ += std::string(2 * depth_, ' ') + text + "\n"; }

@@ -21,8 +21,9 @@ std::unique_ptr<ir::Graph> graph_of(const std::string& parameters, const std::st
   return graph;
 }
 
-KernelCode code_of(const ir::Graph& graph) {
+KernelCode code_of(const ir::Graph& graph, int unroll = 1) {
   CodegenOptions options;
+  options.shape.unroll = unroll;
   options.results.assign(graph.body->last->operands.size(), true);
   return generate(graph, options);
 }
@@ -62,6 +63,76 @@ TEST(Codegen, OneLoopForAllThreads) {
       {"#include \"appy_device.h\"", "extern \"C\" __global__ void __launch_bounds__(kBlock) appy_kernel(",
        "const double* const __restrict__ x", "double* const __restrict__ y", "team.thread", "team.threads", " * 0.5;"});
   EXPECT_EQ(code.text.find("const double* const __restrict__ y"), std::string::npos) << "y is written";
+}
+
+TEST(Codegen, SeveralIterationsAtOnce) {
+  const auto graph = graph_of(kTwo, R"(%n = dim 0 %x : i64
+    %s = for parallel annotated %i = %zero to %n step %one carry(sum %a = %half) : f64 {
+      %v = load %x[%i] : f64
+      %w = mul %v, %half : f64
+      %b = add %a, %w : f64
+      yield %b
+    }
+    yield %s
+  )");
+  const KernelCode code = code_of(*graph, 2);
+  // Loads stand side by side, and the sum takes the iterations in order.
+  expect_lines(code, {"- (kUnroll - 1) * team.threads; ", "+= kUnroll * team.threads", " = x[", " = x[", " * 0.5;",
+                      " * 0.5;", " + ", "a = ", " + ", "a = ", "+= team.threads", " = x[", "a = "});
+}
+
+TEST(Codegen, WhatIsStoredOneAfterTheOtherIsNotReadBefore) {
+  const auto graph = graph_of(kTwo, R"(%n = dim 0 %x : i64
+    %s = for parallel annotated %i = %zero to %n step %one carry(sum %a = %half) : f64 {
+      %v = load %x[%i] : f64
+      %b = add %a, %v : f64
+      store %b, %y[%i]
+      %w = load %y[%i] : f64
+      store %w, %x[%i]
+      yield %b
+    }
+    yield %s
+  )");
+  EXPECT_EQ(code_of(*graph, 2).text.find("kUnroll *"), std::string::npos);
+}
+
+TEST(Codegen, NeighbouringRowsAtOnce) {
+  const auto graph = graph_of("%x: f64[2,c], %y: f64[2,c], %u: f64[1,c]", R"(%n = dim 0 %x : i64
+    %m = dim 1 %x : i64
+    for parallel annotated %i = %zero to %n step %one {
+      %a = load %u[%i] : f64
+      for simd annotated %j = %zero to %m step %one {
+        %v = load %x[%i, %j] : f64
+        %b = mul %v, %a : f64
+        store %b, %y[%i, %j]
+        yield
+      }
+      yield
+    }
+    yield
+  )");
+  const KernelCode code = code_of(*graph, 3);
+  expect_lines(code, {"kUnroll - 1) / kUnroll",
+                      "plane_of<kBlock>",
+                      " * kUnroll;",
+                      "if (first_0 + kUnroll <= n_0) {",
+                      " + 1)",
+                      " + 2)",
+                      " = u[",
+                      " = u[",
+                      " = u[",
+                      ".x_step",
+                      " = x[",
+                      " = x[",
+                      " = x[",
+                      "y[",
+                      "y[",
+                      "y[",
+                      "} else {",
+                      "for (i64 k_0 = first_0; k_0 < n_0; ++k_0) {",
+                      " = u[",
+                      ".x_step",
+                      " = x["});
 }
 
 TEST(Codegen, PlaneOfTwoLoops) {
@@ -188,6 +259,36 @@ TEST(HostPart, ComputesWhatFollowsFromExtents) {
   EXPECT_EQ(word(part.arrays[0].extents.at(0)), 10);
   EXPECT_EQ(word(part.arrays[0].most.at(0)), 10);
   EXPECT_EQ(run(7, 5, 6).outcome, ir::EvalResult::Outcome::declined);
+}
+
+/// A row of a sparse matrix: how long it is only the device knows, but not how many elements all rows have.
+TEST(HostPart, FindsTheArrayThatLanesRunAlong) {
+  const auto graph = graph_of("%ptr: i64[1,c], %x: f64[1,c], %y: f64[1,c]", R"(%n = dim 0 %y : i64
+    %m = dim 0 %x : i64
+    for parallel annotated %i = %zero to %n step %one {
+      %lo = load %ptr[%i] : i64
+      %hi = load %ptr[%i + 1] : i64
+      %s = for simd annotated %j = %lo to %hi step %one carry(sum %a = %half) : f64 {
+        %behind = add %j, %m : i64
+        %negative = lt %j, %zero : bool
+        %k = select %negative, %behind, %j : i64
+        %v = load %x[%k] : f64
+        %b = add %a, %v : f64
+        yield %b
+      }
+      store %s, %y[%i]
+      yield
+    }
+    yield
+  )");
+  const HostPart part = host_part_of(*graph);
+  ASSERT_EQ(part.nests.size(), 1u);
+  EXPECT_EQ(part.nests[0].lane_trips, std::vector<int>{-1});
+  ASSERT_GE(part.nests[0].lane_extent, 0);
+  std::vector<ir::Word> args(9);
+  args[1] = 6, args[4] = 40, args[7] = 5;
+  const ir::EvalResult done = ir::evaluate(*part.graph, args);
+  EXPECT_EQ(done.results.at(static_cast<size_t>(part.nests[0].lane_extent)), 40u);
 }
 
 TEST(HostPart, BoundsArraysWhoseSizeTheDeviceFinds) {

@@ -1,5 +1,6 @@
 """The texts of all kernels that the parity programs need; ``python tests/gpu/kernels.py`` prints them to stderr.
 
+Those of every other program have their loops unrolled.
 No kernel is compiled or run: a device has to be there, and the emulated one suffices.
 """
 
@@ -31,7 +32,8 @@ def dump() -> None:
 
     import appy
 
-    for program in register().values():
+    for each, program in enumerate(register().values()):
+        os.environ["APPY_CUDA_SHAPE"] = ("unroll=1", "unroll=4")[each % 2]
         for number, dtype in enumerate(program.dtypes):
             arguments = program.make(dtype, np.random.default_rng(7))
             options = program.options | {"backend": "cuda", "strict": True, "dry_run": True, "dump": "asm"}

@@ -34,8 +34,9 @@ def compiled(program):
     return appy.jit(**program.options | {"strict": True, "backend": "cuda"})(copy.copy(program.function))
 
 
-@pytest.mark.parametrize(("program", "dtype"), ONCE, ids=names(ONCE))
-def test_emulated(program, dtype, emulated, monkeypatch):
+@pytest.mark.parametrize(("number", "program", "dtype"), [(k, *c) for k, c in enumerate(ONCE)], ids=names(ONCE))
+def test_emulated(number, program, dtype, emulated, monkeypatch):
+    monkeypatch.setenv("APPY_CUDA_SHAPE", ("unroll=1", "unroll=3")[number % 2])
     want, wanted = plain(program, dtype)
     function = compiled(program)
     for order in ("forward", "reverse", "depth", "1"):

@@ -1,0 +1,133 @@
+// Several iterations of a distributed loop at once: their loads are in flight together, and what neighbouring rows
+// share the compiler computes once.
+#include <algorithm>
+#include <set>
+
+#include "gpu/writer.h"
+
+namespace appy::gpu {
+
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+bool Writer::can_unroll(const Op& loop, const Op* but) const {
+  if (options_.shape.unroll <= 1 || keeps_last(loop)) return false;
+  bool loads = false, stores = false, reloads = false;
+  const std::function<bool(const ir::Block&)> fits = [&](const ir::Block& block) {
+    for (const Op* op = block.first; op; op = op->next) {
+      if (op == but) continue;
+      switch (op->code) {
+        case Opcode::atomic_:
+        case Opcode::alloc_:
+        case Opcode::check_:
+        case Opcode::barrier_:
+        case Opcode::for_:
+        case Opcode::while_:
+        case Opcode::break_:
+        case Opcode::continue_:
+          return false;
+        default:
+          loads |= op->code == Opcode::load_;
+          reloads |= stores && op->code == Opcode::load_;
+          stores |= op->code == Opcode::store_;
+          for (const ir::Block* inner : op->blocks) {
+            if (!fits(*inner)) return false;
+          }
+      }
+    }
+    return true;
+  };
+  // What is carried may be stored: no load moves over such a store.
+  return fits(*loop.blocks[0]) && (loads || but) && !(reloads && !loop.results.empty());
+}
+
+/// The operations of a body for each of several iterations: those that need no carried value are written for all
+/// iterations before the next, the others and the loop's end iteration by iteration. Iterations of a distributed loop
+/// are independent but for what they carry. `once` is written for all iterations together.
+void Writer::side_by_side(const Op& loop, const Op* once, std::vector<Names::Scope>& copies,
+                          const std::function<void(const Op&)>& write) {
+  std::set<const Value*> carried;
+  for (size_t k = 0; k < loop.results.size(); ++k) carried.insert(loop.blocks[0]->args[k + 1]);
+  const std::function<bool(const Op&)> follows = [&](const Op& op) {
+    bool found = std::any_of(op.operands.begin(), op.operands.end(), [&](const Value* v) { return carried.count(v); });
+    for (const ir::Block* inner : op.blocks) {
+      for (const Op* each = inner->first; each; each = each->next) found |= follows(*each);
+    }
+    return found;
+  };
+  std::vector<const Op*> chain;
+  for (const Op* op = loop.blocks[0]->first; op; op = op->next) {
+    if (op == once) {
+      write(*op);
+    } else if (ir::is_terminator(op->code) || follows(*op)) {
+      chain.push_back(op);
+      carried.insert(op->results.begin(), op->results.end());
+    } else {
+      for (Names::Scope& copy : copies) {
+        names_.enter(&copy);
+        write(*op);
+      }
+      names_.enter(nullptr);
+    }
+  }
+  for (Names::Scope& copy : copies) {
+    names_.enter(&copy);
+    for (const Op* op : chain) write(*op);
+  }
+  names_.enter(nullptr);
+}
+
+/// One loop over all threads.
+void Writer::along_line(const Op& loop) {
+  const std::string n = declare_trips(loop), k = names_.fresh("", "k");
+  put("i64 " + k + " = team.thread;");
+  if (can_unroll(loop, nullptr)) {
+    const auto count = static_cast<size_t>(options_.shape.unroll);
+    open("for (; " + k + " < " + n + " - (kUnroll - 1) * team.threads; " + k + " += kUnroll * team.threads)");
+    loops_.push_back(&loop);
+    std::vector<Names::Scope> copies(count);
+    for (size_t c = 0; c < count; ++c) {
+      names_.enter(&copies[c]);
+      declare_variable(loop, c == 0 ? k : "(" + k + " + " + std::to_string(c) + " * team.threads)");
+    }
+    names_.enter(nullptr);
+    side_by_side(loop, nullptr, copies, [&](const Op& op) { statement(op); });
+    loops_.pop_back();
+    close();
+  }
+  open("for (; " + k + " < " + n + "; " + k + " += team.threads)");
+  loops_.push_back(&loop);
+  declare_variable(loop, k);
+  if (keeps_last(loop)) put(at_ + " = " + k + ";");
+  block(*loop.blocks[0]);
+  loops_.pop_back();
+  close();
+}
+
+/// Rows of a plane, kUnroll neighbours at a time; `across` writes the loop along a row.
+void Writer::rows(const Op& loop, const Op& along, const std::string& trips, const std::string& group,
+                  const std::function<void(const std::function<void()>&)>& across) {
+  const std::string first = names_.fresh("", "first"), k = names_.fresh("", "k");
+  put("const i64 " + first + " = " + group + " * kUnroll;");
+  open("if (" + first + " + kUnroll <= " + trips + ")");
+  std::vector<Names::Scope> copies(static_cast<size_t>(options_.shape.unroll));
+  for (size_t c = 0; c < copies.size(); ++c) {
+    names_.enter(&copies[c]);
+    declare_variable(loop, c == 0 ? first : "(" + first + " + " + std::to_string(c) + ")");
+  }
+  names_.enter(nullptr);
+  side_by_side(loop, &along, copies, [&](const Op& op) {
+    if (&op != &along) return statement(op);
+    across([&] { side_by_side(along, nullptr, copies, [&](const Op& inner) { statement(inner); }); });
+  });
+  close(" else {");
+  ++depth_;
+  open("for (i64 " + k + " = " + first + "; " + k + " < " + trips + "; ++" + k + ")");
+  declare_variable(loop, k);
+  body(loop, &along, [&] { across([&] { block(*along.blocks[0]); }); });
+  close();
+  close();
+}
+
+}  // namespace appy::gpu

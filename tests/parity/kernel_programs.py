@@ -1,6 +1,6 @@
 """Kernels of scientific codes, each in two spellings: array statements, and loops as `<name>_loops`.
 
-The array spelling says what NPBench's definition of the kernel says, where it has one. Registered with registry.py.
+Those of the benchmarks are in scientific_programs.py. Registered with registry.py.
 """
 
 from __future__ import annotations
@@ -50,101 +50,7 @@ def gemv_loops(alpha, beta, a, x, y):
         y[i] = alpha * s + beta * y[i]
 
 
-GESUMMV = with_numbers(1.5, 1.25, shapes=[(40, 40), (40, 40), (40,), (40,)])
-
-
-@program(GESUMMV, scale=100.0)
-def gesummv(alpha, beta, a, b, x, y):
-    # pragma :=>parallel 2=>reduction(sum)
-    y[:] = alpha * a @ x + beta * b @ x
-
-
-@program(GESUMMV, scale=100.0)
-def gesummv_loops(alpha, beta, a, b, x, y):
-    # pragma parallel for
-    for i in range(a.shape[0]):
-        s = 0.0
-        t = 0.0
-        # pragma simd
-        for j in range(a.shape[1]):
-            s += a[i, j] * x[j]
-            t += b[i, j] * x[j]
-        y[i] = alpha * s + beta * t
-
-
-GEMVER = with_numbers(1.5, 1.25, shapes=[(30, 30)] + 8 * [(30,)])
-
-
-@program(GEMVER, scale=2000.0)
-def gemver(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
-    # pragma 0=>parallel 1=>simd
-    a += np.outer(u1, v1) + np.outer(u2, v2)
-    # pragma 0=>parallel
-    x += beta * y @ a + z
-    # pragma 0=>parallel
-    w += alpha * a @ x
-
-
-@program(GEMVER, scale=2000.0)
-def gemver_loops(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
-    n = a.shape[0]
-    # pragma parallel for
-    for i in range(n):
-        # pragma simd
-        for j in range(n):
-            a[i, j] += u1[i] * v1[j] + u2[i] * v2[j]
-    # pragma parallel for
-    for i in range(n):
-        # pragma simd
-        for j in range(n):
-            x[i] += beta * a[j, i] * y[j]
-        x[i] += z[i]
-    # pragma parallel for
-    for i in range(n):
-        # pragma simd
-        for j in range(n):
-            w[i] += alpha * a[i, j] * x[j]
-
-
 # ---- row programs
-
-SOFTMAX = matrices((3, 4, 6, 37))
-
-
-@program(SOFTMAX, ulps=16, scale=2.0)
-def softmax(x):
-    # pragma 4=>reduction(max)
-    highest = np.max(x, axis=-1, keepdims=True)
-    # pragma 0=>simd
-    e = np.exp(x - highest)
-    # pragma 4=>reduction(sum)
-    total = np.sum(e, axis=-1, keepdims=True)
-    # pragma 0=>simd
-    out = e / total
-    return out
-
-
-@program(SOFTMAX, ulps=16, scale=2.0)
-def softmax_loops(x):
-    out = np.empty_like(x)
-    # pragma parallel for
-    for b in range(x.shape[0]):
-        for h in range(x.shape[1]):
-            for i in range(x.shape[2]):
-                m = -np.inf
-                # pragma simd
-                for j in range(x.shape[3]):
-                    m = max(m, x[b, h, i, j])
-                s = 0.0
-                # pragma simd
-                for j in range(x.shape[3]):
-                    out[b, h, i, j] = np.exp(x[b, h, i, j] - m)
-                    s += out[b, h, i, j]
-                # pragma simd
-                for j in range(x.shape[3]):
-                    out[b, h, i, j] /= s
-    return out
-
 
 LAYER_NORM = matrices((20, 70), (70,), (70,))
 
@@ -182,121 +88,7 @@ def layer_norm_loops(x, gain, bias):
     return out
 
 
-# ---- triangles
-
-SYRK = with_numbers(1.5, 1.2, shapes=[(20, 20), (20, 12)])
-
-
-@program(SYRK, scale=60.0)
-def syrk(alpha, beta, c, a):
-    # pragma parallel for
-    for i in range(a.shape[0]):
-        c[i, : i + 1] *= beta
-        for k in range(a.shape[1]):
-            c[i, : i + 1] += alpha * a[i, k] * a[: i + 1, k]
-
-
-@program(SYRK, scale=60.0)
-def syrk_loops(alpha, beta, c, a):
-    # pragma parallel for
-    for i in range(a.shape[0]):
-        # pragma simd
-        for j in range(i + 1):
-            c[i, j] *= beta
-        for k in range(a.shape[1]):
-            # pragma simd
-            for j in range(i + 1):
-                c[i, j] += alpha * a[i, k] * a[j, k]
-
-
-SYR2K = with_numbers(1.5, 1.2, shapes=[(20, 20), (20, 12), (20, 12)])
-
-
-@program(SYR2K, scale=60.0)
-def syr2k(alpha, beta, c, a, b):
-    # pragma parallel for
-    for i in range(a.shape[0]):
-        c[i, : i + 1] *= beta
-        for k in range(a.shape[1]):
-            c[i, : i + 1] += a[: i + 1, k] * alpha * b[i, k] + b[: i + 1, k] * alpha * a[i, k]
-
-
-@program(SYR2K, scale=60.0)
-def syr2k_loops(alpha, beta, c, a, b):
-    # pragma parallel for
-    for i in range(a.shape[0]):
-        # pragma simd
-        for j in range(i + 1):
-            c[i, j] *= beta
-        for k in range(a.shape[1]):
-            # pragma simd
-            for j in range(i + 1):
-                c[i, j] += a[j, k] * alpha * b[i, k] + b[j, k] * alpha * a[i, k]
-
-
-TRMM = with_numbers(1.5, shapes=[(20, 20), (20, 22)])
-
-
-@program(TRMM, scale=60.0)
-def trmm(alpha, a, b):
-    # pragma sequential for
-    for i in range(b.shape[0]):
-        for j in range(b.shape[1]):
-            b[i, j] += np.dot(a[i + 1 :, i], b[i + 1 :, j])
-    # pragma 0=>parallel 1=>simd
-    b *= alpha
-
-
-@program(TRMM, scale=60.0)
-def trmm_loops(alpha, a, b):
-    # pragma parallel for
-    for j in range(b.shape[1]):
-        for i in range(b.shape[0]):
-            # pragma simd
-            for k in range(i + 1, b.shape[0]):
-                b[i, j] += a[k, i] * b[k, j]
-            b[i, j] *= alpha
-
-
-COVARIANCE = with_numbers(30.0, shapes=[(30, 17)])
-
-
-@program(COVARIANCE, scale=60.0)
-def covariance(float_n, data):
-    m = data.shape[1]
-    # pragma 0=>parallel
-    mean = np.mean(data, axis=0)
-    # pragma 0=>parallel 1=>simd
-    data -= mean
-    cov = np.zeros((m, m), dtype=data.dtype)
-    # pragma parallel for
-    for i in range(m):
-        cov[i:m, i] = cov[i, i:m] = data[:, i] @ data[:, i:m] / (float_n - 1.0)
-    return cov
-
-
-@program(COVARIANCE, scale=60.0)
-def covariance_loops(float_n, data):
-    n, m = data.shape
-    cov = np.zeros((m, m), dtype=data.dtype)
-    # pragma parallel for
-    for j in range(m):
-        mean = 0.0
-        for i in range(n):
-            mean += data[i, j]
-        mean /= n
-        for i in range(n):
-            data[i, j] -= mean
-    # pragma parallel for
-    for i in range(m):
-        for j in range(i, m):
-            s = 0.0
-            # pragma simd
-            for k in range(n):
-                s += data[k, i] * data[k, j]
-            cov[i, j] = cov[j, i] = s / (float_n - 1.0)
-    return cov
-
+# ---- statistics
 
 CORRELATION = with_numbers(30.0, shapes=[(30, 14)])
 
@@ -353,46 +145,6 @@ def correlation_loops(float_n, data):
 
 
 # ---- masks, gathers, scatters, atomics
-
-
-def ring_data(dtype, rng):
-    return values(rng, dtype, 400), np.abs(values(rng, dtype, 400)), 7
-
-
-@program(ring_data, dtypes=("float64",), scale=8.0, ulps=32)
-def azimint(data, radius, n):
-    # pragma 0=>reduction(max)
-    rmax = radius.max()
-    res = np.zeros(n)
-    # pragma parallel for
-    for i in range(n):
-        r1 = rmax * i / n
-        r2 = rmax * (i + 1) / n
-        mask = np.logical_and(r1 <= radius, radius < r2)
-        res[i] = data[mask].mean()
-    return res
-
-
-@program(ring_data, dtypes=("float64",), scale=8.0, ulps=32)
-def azimint_loops(data, radius, n):
-    rmax = 0.0
-    # pragma simd
-    for j in range(radius.shape[0]):
-        rmax = max(rmax, radius[j])
-    res = np.zeros(n)
-    # pragma parallel for
-    for i in range(n):
-        r1 = rmax * i / n
-        r2 = rmax * (i + 1) / n
-        s = 0.0
-        count = 0
-        # pragma simd
-        for j in range(data.shape[0]):
-            if r1 <= radius[j] and radius[j] < r2:
-                s += data[j]
-                count += 1
-        res[i] = s / np.float64(count)
-    return res
 
 
 def labelled(dtype, rng):

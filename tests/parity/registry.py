@@ -30,9 +30,9 @@ class Program:
 PROGRAMS: dict[str, Program] = {}  # by module.name
 
 
-def program(make, dtypes=FLOATS, ulps=8.0, scale=0.0, options=None):
+def program(make, dtypes=FLOATS, ulps=8.0, scale=0.0, options=None, suffix=""):
     def register(function):
-        name = function.__name__
+        name = function.__name__ + suffix
         key = f"{function.__module__}.{name}"
         assert key not in PROGRAMS, key
         PROGRAMS[key] = Program(name, function, make, tuple(dtypes), ulps, scale, options or {})

@@ -10,13 +10,16 @@ import re
 import kernel_programs
 import numpy as np
 import pytest
-import stencil_programs
+import scientific_programs
 from compare import assert_same
 from registry import PROGRAMS
 
 import appy
 
-MODULES = {module.__name__: module for module in (kernel_programs, stencil_programs)}
+MODULES = {
+    module.__name__: module
+    for module in (kernel_programs, scientific_programs.appy_arrays, scientific_programs.appy_loops)
+}
 KERNELS = {p.name: p for p in PROGRAMS.values() if p.function.__module__ in MODULES}
 PAIRS = [(p, KERNELS[p.name + "_loops"]) for p in KERNELS.values() if p.name + "_loops" in KERNELS]
 numbers = itertools.count()
@@ -70,7 +73,7 @@ def rewritten(program, dialect=lambda text: text):
     linecache.cache[path] = (len(source), None, source.splitlines(True), path)
     space = dict(vars(MODULES[program.function.__module__]))
     exec(compile(source, path, "exec"), space)
-    return space[program.name]
+    return space[program.function.__name__]
 
 
 DIALECTS = [(p, d) for p in KERNELS.values() for d in (thesis, blocks) if d(source_of(p)) != source_of(p)]

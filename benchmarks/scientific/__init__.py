@@ -1,0 +1,1 @@
+"""Twenty-one kernels of scientific codes, after NPBench: `run.py --suite npbench`, see ../README.md."""

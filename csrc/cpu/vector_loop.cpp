@@ -17,7 +17,8 @@ using ir::Opcode;
 
 namespace {
 
-constexpr int kWorthAligning = 8;  // groups of lanes
+constexpr int kWorthAligning = 8;         // groups of lanes
+constexpr int kMostToWaitForMemory = 24;  // operations of a loop that has nothing to do but wait for memory
 
 }  // namespace
 
@@ -241,7 +242,7 @@ bool VectorLoop::may_align(const Function::Bounds& bounds) const {
 
 const ir::Op* VectorLoop::store_to_align(const Function::Bounds& bounds) const {
   // Where there is much to compute, a store that crosses a cache line is no matter.
-  if (!may_align(bounds) || d_.ops > 24) return nullptr;
+  if (!may_align(bounds) || d_.ops > kMostToWaitForMemory) return nullptr;
   for (const ir::Op* op = loop_.blocks[0]->first; op; op = op->next) {
     if (op->code != Opcode::store_ || bytes(op->operands[0]->type.dtype) != f_.module().vector_bytes()) continue;
     if (op->operands[0]->type.dtype == DType::bool_) continue;
@@ -320,21 +321,50 @@ void VectorLoop::align(const ir::Op& store, x86::Gp only_if) {
 
 void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced) {
   begin_pass(main_unroll_, false);
-  const int group = lanes_ * unroll_;
-  asmjit::Label head = cc_.newLabel();
-  cc_.cmp(left_, group);
+  cc_.cmp(left_, lanes_ * unroll_);
   cc_.jb(replay_);
   for (size_t k = 0; k < accumulators_.size(); ++k) {
     if (in_group(k)) continue;
     for (size_t u = 1; u < accumulators_[k].size(); ++u) f_.move(accumulators_[k][u], accumulators_[k][0]);
   }
   enter_level(bounds);
+  asmjit::Label stream_only = cc_.newLabel();
+  bool apart = false;
   if (worth_streaming_.isValid()) {
     align(*stream_.stores[0], store_to_align(bounds) ? x86::Gp() : worth_streaming_);
     decide_to_stream();
+    apart = unroll_ > 1 && d_.ops <= kMostToWaitForMemory;
+    if (apart) {
+      cc_.test(streaming_, streaming_);
+      cc_.jnz(stream_only);
+      streaming_ = {};
+    }
   } else if (rest_.isValid()) {
     align(*store_to_align(bounds), {});
   }
+  groups();
+  streaming_ = {};
+  f_.pop_level();
+  merge_accumulators();
+  cc_.test(left_, left_);
+  cc_.jz(reduced);
+  if (!apart) return;
+  // A loop that waits for memory is faster where it goes through each line of every array in turn.
+  cc_.jmp(replay_);
+  cc_.bind(stream_only);
+  begin_pass(1, false);
+  enter_level(bounds);
+  stream_only_ = true;
+  groups();
+  stream_only_ = false;
+  f_.pop_level();
+  cc_.test(left_, left_);
+  cc_.jz(reduced);
+}
+
+void VectorLoop::groups() {
+  const int group = lanes_ * unroll_;
+  asmjit::Label head = cc_.newLabel();
   const ir::Op* poll = f_.strip_poll(loop_);
   asmjit::Label strip = cc_.newLabel();
   x86::Gp until;
@@ -366,11 +396,6 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
     cc_.cmp(left_, group);
     cc_.jae(head);
   }
-  streaming_ = {};
-  f_.pop_level();
-  merge_accumulators();
-  cc_.test(left_, left_);
-  cc_.jz(reduced);
 }
 
 void VectorLoop::masked_loop(const Function::Bounds& bounds) {

@@ -63,6 +63,8 @@ class VectorLoop {
   void enter_level(const Function::Bounds&);
   void leave_level();
   void main_loop(const Function::Bounds&, asmjit::Label reduced);
+  /// Whole groups of lanes without masks, at least one, until less than one is left.
+  void groups();
   /// A store of whole vectors that is worth aligning, or null.
   const ir::Op* store_to_align(const Function::Bounds&) const;
   /// Does the main loop consist of unmasked, unchecked code that the masked loop may enter in between?
@@ -327,6 +329,7 @@ class VectorLoop {
   x86::Gp rest_;  // iterations after those that align a store
   Stream stream_;
   x86::Gp worth_streaming_, streaming_;  // 0 or 1; the first for the whole loop, the second in the main loop only
+  bool stream_only_ = false;             // the loop being emitted is entered to stream
   int64_t step_ = 1;
   x86::Gp failed_;
   asmjit::Label replay_;

@@ -483,7 +483,7 @@ void VectorLoop::store(const ir::Op& op) {
   Regs values = get(op.operands[0]);
   if (store_with_neighbour(op, values)) return;
   const Place p = place(op);
-  if (streaming_.isValid() && exec_.all && p.kind == Place::Kind::contiguous &&
+  if ((streaming_.isValid() || stream_only_) && exec_.all && p.kind == Place::Kind::contiguous &&
       std::find(stream_.stores.begin(), stream_.stores.end(), &op) != stream_.stores.end()) {
     return store_stream(t, p, values);
   }
@@ -511,10 +511,14 @@ void VectorLoop::store_stream(DType t, const Place& p, const Regs& values) {
     to.back().setSize(static_cast<uint32_t>(n));
     from.push_back(sized(as_vec(values[static_cast<size_t>(u)]), n));
   }
-  asmjit::Label back = cc_.newLabel();
-  asmjit::Label around = f_.cold([this, t, to, from, back] {
+  const auto past_caches = [this, t, to, from] {
     const InstId id = t == DType::f64_ ? Id::kIdVmovntpd : t == DType::f32_ ? Id::kIdVmovntps : Id::kIdVmovntdq;
     for (size_t u = 0; u < to.size(); ++u) cc_.emit(id, to[u], from[u]);
+  };
+  if (stream_only_) return past_caches();
+  asmjit::Label back = cc_.newLabel();
+  asmjit::Label around = f_.cold([this, past_caches, back] {
+    past_caches();
     cc_.jmp(back);
   });
   cc_.test(streaming_, streaming_);

@@ -127,6 +127,25 @@ TEST(Streams, BoundsThatAreKnownDecideAtOnce) {
   EXPECT_GE(last_level_cache(), 1 << 18);
 }
 
+TEST(Streams, OneVectorOfEachArrayAtATime) {
+  auto stores = [](int operations, Isa isa) {
+    std::string body, last = "%v";
+    for (int k = 0; k < operations; ++k) {
+      const std::string next = "%w" + std::to_string(k);
+      body += "    " + next + " = add " + last + ", %v : f64\n";
+      last = next;
+    }
+    const std::string listing = code_of(*ir::parse(over(body + "    store " + last + ", %o[%i]\n")), isa, 0)->listing();
+    int found = 0;
+    for (size_t at = 0; (at = listing.find("vmovntpd", at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  for (Isa isa : isas()) {
+    EXPECT_EQ(stores(4, isa), 1) << "waits for memory";
+    EXPECT_EQ(stores(40, isa), 2) << "two chains of operations overlap";
+  }
+}
+
 TEST(Streams, StoresTheSame) {
   for (const char* attributes : {"simd", "parallel simd"}) {
     const std::string two =

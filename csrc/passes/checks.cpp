@@ -6,7 +6,8 @@
 //    the whole statement, so a test that fails too easily costs speed, never an answer.
 // 2. A test that Python's own run might not fail must not be hoisted where it can be avoided: bounds that are not
 // exact,
-//    and conditions that the bounds do not follow, keep the check in place.
+//    and conditions that the bounds do not follow, keep the check in place. Not so where it stands in the way of a
+//    reduction (`if c[i]: d[k] += x[i]`) and the conditions have nothing to do with what it tests.
 // 3. Where something was written before the loops, a test of nothing but the region's scalars and extents goes in front
 //    of the first write.
 // 4. Bounds computed before the loops are trusted only together with the overflow conditions of their computation.
@@ -23,6 +24,7 @@
 #include "passes/extremes.h"
 #include "passes/loops.h"
 #include "passes/range.h"
+#include "passes/subscripts.h"
 
 namespace appy::passes {
 
@@ -271,12 +273,17 @@ class Checks {
     extremes.builder().set_loc(check.loc);
     const Op* mark = outer.prev;
     Requirement requirement(extremes, ranges(), check);
+    bool in_the_way = false;
     if (!requirement.add(*check.operands[0], true) || !requirement.exact() ||
-        (check.check->kind != CheckKind::overflow_ && !extremes.cuts_exactly(path_to(check, outer), check))) {
+        (check.check->kind != CheckKind::overflow_ && !extremes.cuts_exactly(path_to(check, outer), check) &&
+         !(in_the_way = keeps_from_reduction(extremes, check)))) {
       drop_after(mark, outer);
       return false;
     }
-    const std::vector<Value*> needed = requirement.needed();
+    std::vector<Value*> needed = requirement.needed();
+    for (Value*& condition : needed) {
+      if (in_the_way) condition = unless_skipped(extremes, *condition, check, outer);
+    }
     if (!ir::nothing_written_before(outer)) {
       bool may = !is_for(outer) ||
                  (may_move(*outer.operands[0]) && may_move(*outer.operands[1]) && may_move(*outer.operands[2]));
@@ -286,11 +293,60 @@ class Checks {
         return false;
       }
     }
-    emit(extremes.builder(), needed, outer, check.loc);
+    // A reduction loads the element before the loop: the plain test proves that it may. A loop that does not run costs
+    // the interpreter nothing.
+    emit(extremes.builder(), needed, outer, check.loc, !in_the_way);
     inspected_[&outer] = extremes.inspected();
     check.parent->remove(&check);
     changed_ = true;
     return true;
+  }
+
+  /// Is it what keeps an update of one element in all iterations from being a reduction, while the conditions around it
+  /// tell nothing of what it tests?
+  static bool keeps_from_reduction(const Extremes& extremes, const Op& check) {
+    const Op* loop = ir::enclosing_loop(*check.parent);
+    while (loop && !has_permission(*loop)) loop = ir::enclosing_loop(*loop->parent);
+    if (!loop) return false;
+    bool updates = false;
+    for (const Op* op = check.next; op; op = op->next) {
+      updates |= op->code == Opcode::store_ && is_invariant(*op, body_of(*loop));
+    }
+    if (!updates) return false;
+    std::set<const Value*> tested, asked;
+    origins(*check.operands[0], tested);
+    // An index out of an array may be one that is not meant to be used.
+    if (std::any_of(tested.begin(), tested.end(), [&](const Value* v) { return v->op && !extremes.is_before(*v); })) {
+      return false;
+    }
+    for (const Op* owner = check.parent->owner; owner != loop; owner = owner->parent->owner) {
+      const bool asks = owner->code == Opcode::if_ && !extremes.is_before(*owner->operands[0]);
+      if (asks) origins(*owner->operands[0], asked);
+    }
+    return std::none_of(asked.begin(), asked.end(), [&](const Value* v) { return tested.contains(v); });
+  }
+
+  /// What a value is computed from: loads, variables of loops, what varies. Extents and constants tell nothing.
+  static void origins(const Value& v, std::set<const Value*>& found) {
+    if (v.type.is_view() || (v.op && v.op->code == Opcode::const_)) return;
+    if (!v.op || !ir::is_pure(v.op->code)) {
+      found.insert(&v);
+      return;
+    }
+    for (const Value* operand : v.op->operands) origins(*operand, found);
+  }
+
+  /// The condition, or that a conditional around the check is known to skip it before the loops.
+  static Value* unless_skipped(Extremes& extremes, Value& condition, const Op& check, const Op& outer) {
+    Value* result = &condition;
+    Builder& b = extremes.builder();
+    for (const Op* at = &check; at != &outer; at = at->parent->owner) {
+      const Op* owner = at->parent->owner;
+      if (owner->code != Opcode::if_ || !extremes.is_before(*owner->operands[0])) continue;
+      Value* taken = owner->operands[0];
+      result = b.op(Opcode::or_, {result, at->parent == owner->blocks[0] ? b.op(Opcode::not_, {taken}) : taken});
+    }
+    return result;
   }
 
   /// Takes back what was emitted for nothing.
@@ -298,11 +354,11 @@ class Checks {
     while (outer.prev != mark) outer.parent->remove(outer.prev);
   }
 
-  void emit(Builder& b, const std::vector<Value*>& needed, Op& outer, ir::LocId loc) {
+  void emit(Builder& b, const std::vector<Value*>& needed, Op& outer, ir::LocId loc, bool unless_empty = true) {
     for (Value* condition : needed) {
       if (ranges().decide(*condition, outer) == true) continue;
       b.set_loc(loc);
-      if (is_for(outer) && !holds_when_empty(ranges(), *condition, outer)) {
+      if (unless_empty && is_for(outer) && !holds_when_empty(ranges(), *condition, outer)) {
         condition = b.op(Opcode::or_, {condition, b.op(Opcode::not_, {emit_runs(b, outer)})});
       }
       ir::Check test;

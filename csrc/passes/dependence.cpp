@@ -35,6 +35,29 @@ bool same_in_all(const Value& v, const Op& loop) {
   return true;
 }
 
+/// The value is the same wherever the loop computes it: what it is made of is, loads from arrays that the loop leaves
+/// as they are among it.
+bool is_steady(const Value& v, const Op& loop) {
+  if (ir::defined_outside(v, body_of(loop))) return true;
+  const Op* op = v.op;
+  if (!op || !op->blocks.empty() || !(ir::is_pure(op->code) || op->code == Opcode::load_)) return false;
+  if (op->code == Opcode::load_) {
+    bool written = false;
+    ir::walk(body_of(loop), [&](const Op& other) {
+      written |= is_access(other) && other.code != Opcode::load_ && other.view() == op->view();
+    });
+    if (written) return false;
+  }
+  return std::all_of(op->operands.begin(), op->operands.end(),
+                     [&](const Value* operand) { return is_steady(*operand, loop); });
+}
+
+/// Do all iterations store to one element?
+bool stores_to_one(const Op& store, const Op& loop) {
+  return std::all_of(store.operands.begin() + 1, store.operands.end(),
+                     [&](const Value* operand) { return is_steady(*operand, loop); });
+}
+
 /// Executed in every iteration of `loop` in which the loops between run.
 bool is_unconditional(const Op& op, const Op& loop) {
   for (const Op* at = &op; at != &loop; at = at->parent->owner) {
@@ -108,7 +131,7 @@ bool inspect(ir::Graph& graph, Op& loop) {
     }
     std::set<const Value*> seen;
     // A sum in an element, under a condition, that `promote` could not make a reduction.
-    if (store->code == Opcode::store_ && is_invariant(*store, body_of(loop)) && !is_private(*store->view(), loop) &&
+    if (store->code == Opcode::store_ && stores_to_one(*store, loop) && !is_private(*store->view(), loop) &&
         ranges.trips(loop).hi > 1 && updates(*store->operands[0], *store, loop, seen)) {
       run_in_order(graph, loop, ir::Severity::warning,
                    "a check in it keeps the update at " + line_of(graph, store->loc) + " from being a reduction");

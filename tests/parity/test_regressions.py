@@ -299,12 +299,82 @@ def sum_behind_continue(x, total, k):
         total[0] += x[i]
 
 
-@pytest.mark.parametrize("function", [positive_sum, sum_behind_continue])
+def sum_where_marked(x, total, k):
+    # pragma parallel for simd
+    for i in range(x.shape[0]):
+        if x[i] % 2 == 0:
+            total[k] += x[i]
+
+
+def sum_if_asked(x, total, k):
+    # pragma parallel for simd
+    for i in range(x.shape[0]):
+        if k < 3:
+            total[k] += x[i]
+
+
+@pytest.mark.parametrize("function", [positive_sum, sum_behind_continue, sum_where_marked, sum_if_asked])
+@pytest.mark.parametrize("k", [0, 2, -1, 3, -4])
+@pytest.mark.parametrize("n", [0, 5, 1000])
 @pytest.mark.filterwarnings("ignore::appy.AppyWarning")
-def test_a_sum_in_an_element_under_a_condition(function):
-    """The element's bounds are checked only where the condition holds: the update stays in the loop."""
-    x = np.arange(1000.0) % 7 - 3
-    got, want = np.zeros(3), np.zeros(3)
-    function(x, want, 1)
-    appy.jit(strict=True)(function)(x, got, 1)
-    np.testing.assert_array_equal(got, want)
+def test_a_sum_in_an_element_under_a_condition(function, k, n):
+    """An element out of bounds matters only where the condition holds."""
+    compiled = appy.jit(strict=True)(function)
+    for x in (np.arange(float(n)) % 7 - 3, np.full(n, -1.0)):
+        got, want = np.zeros(3), np.zeros(3)
+        errors = []
+        for f, total in ((function, want), (compiled, got)):
+            try:
+                f(x, total, k)
+            except IndexError as error:
+                errors.append(str(error))
+        assert len(errors) in (0, 2) and len(set(errors)) <= 1
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("function", [positive_sum, sum_where_marked])
+def test_a_sum_in_an_element_under_a_condition_is_a_reduction(function, recwarn, capfd):
+    compiled = appy.jit(strict=True)(function)
+    compiled(np.ones(100), np.zeros(3), 1)
+    appy.explain(compiled)
+    assert "lanes" in capfd.readouterr().out
+    assert not recwarn.list
+
+
+def sums_of_rows(a, total, label):
+    # pragma parallel for
+    for i in range(a.shape[0]):
+        # pragma simd
+        for j in range(a.shape[1]):
+            if a[i, j] > 0.5:
+                total[i] += a[i, j]
+
+
+def sums_by_label(a, total, label):
+    # pragma parallel for
+    for i in range(a.shape[0]):
+        # pragma simd
+        for j in range(a.shape[1]):
+            if a[i, j] > 0.5:
+                total[label[i]] += a[i, j]
+
+
+def sums_by_new_label(a, total, label):
+    # pragma parallel for
+    for i in range(a.shape[0]):
+        label[i] = a.shape[0] - 1 - i
+        # pragma simd
+        for j in range(a.shape[1]):
+            total[label[i]] += a[i, j]
+
+
+@pytest.mark.parametrize("function", [sums_of_rows, sums_by_label, sums_by_new_label])
+@pytest.mark.filterwarnings("ignore::appy.AppyWarning")
+def test_sums_of_lanes_in_an_element_by_row(function):
+    """The lanes of a row add to one element, whose index is loaded in the loop."""
+    a = np.round(np.random.default_rng(0).random((50, 70)), 2)
+    label = np.random.default_rng(1).permutation(50)
+    got, want = np.zeros(50), np.zeros(50)
+    function(a, want, label)
+    appy.jit(strict=True)(function)(a, got, label)
+    np.testing.assert_allclose(got, want, rtol=1e-13)

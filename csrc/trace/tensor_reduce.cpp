@@ -273,6 +273,63 @@ Traced variance(Context& c, bool root, const Source& source, std::optional<DType
   return shaped(c, t, s, axes, type, element);
 }
 
+/// The better of two extrema and its position, the first of equal ones.
+std::vector<Value*> better_of(Context& c, bool max, Value* x, Value* position, std::span<Value* const> carried) {
+  Emit e(c);
+  Value* const best = carried[0];
+  if (!ir::is_real(x->type.dtype)) {
+    Value* better = max ? e.gt(x, best) : e.lt(x, best);
+    return {e.select(better, x, best), e.select(better, position, carried[1])};
+  }
+  // The form that `reductions` knows: a NaN is beyond all numbers, and what comes after it is not.
+  Value* within = e.op(max ? Opcode::le_ : Opcode::ge_, {x, best});
+  Value* better = e.both(e.negate(within), e.negate(e.op(Opcode::isnan_, {best})));
+  return {e.op(max ? Opcode::maximum_ : Opcode::minimum_, {best, x}), e.select(better, position, carried[1])};
+}
+
+/// Elements whose extremum is found before positions matter: they stay in the first-level cache.
+constexpr int64_t kBlock = 2048;
+
+/// The position in a long vector: the extremum of each block, which needs no positions, then the first place of it in
+/// the best block.
+Value* position_by_blocks(Context& c, bool max, const NestLoop& loop, Value* count,
+                          const std::function<Value*(Value*)>& at) {
+  Emit e(c);
+  const Opcode extremum = max ? Opcode::maximum_ : Opcode::minimum_;
+  const auto lanes = [] {
+    ir::Loop attributes;
+    attributes.simd = attributes.annotated = true;
+    return attributes;
+  };
+  const auto end_of = [&](Value* first) {
+    return e.op(Opcode::pymin_, {e.op(Opcode::add_, {first, e.i64(kBlock)}), count});
+  };
+  Value* const first = at(e.i64(0));
+  const bool real = ir::is_real(first->type.dtype);
+  ir::Loop blocks;
+  blocks.parallel = loop.parallel;
+  blocks.annotated = true;
+  Value* const inits[] = {first, e.i64(0)};
+  const std::vector<Value*> found = emit_loop(
+      c, e.i64(0), count, inits, std::move(blocks),
+      [&](Value* block, std::span<Value* const> best) {
+        Value* const identity[] = {identity_of(c, max ? Reduction::max : Reduction::min, first->type.dtype)};
+        Value* const x =
+            emit_loop(c, block, end_of(block), identity, lanes(), [&](Value* i, std::span<Value* const> now) {
+              return std::vector<Value*>{e.op(extremum, {now[0], at(i)})};
+            })[0];
+        return better_of(c, max, x, block, best);
+      },
+      kBlock);
+  Value* const none[] = {count};
+  return emit_loop(c, found[1], end_of(found[1]), none, lanes(), [&](Value* i, std::span<Value* const> now) {
+    Value* x = at(i);
+    Value* here = e.op(Opcode::eq_, {x, found[0]});
+    if (real) here = e.op(Opcode::or_, {here, e.op(Opcode::isnan_, {x})});
+    return std::vector<Value*>{e.op(Opcode::pymin_, {now[0], e.select(here, i, count)})};
+  })[0];
+}
+
 /// The first position of the extremum; of a NaN, where there is one. Bools are compared as integers.
 Traced position(Context& c, bool max, const TensorRef& t, const Axes& axes) {
   const Split s = split(c, max ? "argmax" : "argmin", t, axes);
@@ -286,26 +343,27 @@ Traced position(Context& c, bool max, const TensorRef& t, const Axes& axes) {
       Value* x = t->at(context, merged_index(s, own, reduced)).value;
       return x->type.dtype == DType::bool_ ? e.cast(x, DType::u8_) : x;
     };
+    // Inside of loops vectors are short as a rule.
+    if (t->is_view() && t->rank() == 1 && !context.for_device() && !ir::enclosing_loop(*context.builder().block())) {
+      const std::vector<NestLoop> loops = plan_inner(context, s.dims, Order::divided);
+      if (loops.size() == 1 && loops[0].simd && loops[0].le == 0 && loops[0].chunk == 0) {
+        return position_by_blocks(context, max, loops[0], s.reduced[0], [&](Value* i) {
+          Value* const index[] = {i};
+          return at(index);
+        });
+      }
+    }
     const std::vector<Value*> zeros(s.reduced.size(), e.i64(0));
     Value* const init[] = {at(zeros), e.i64(0)};
     return accumulate(context, s.dims, init, s.along ? Order::divided : Order::kept,
                       [&](Index reduced, std::span<Value* const> carried) {
-                        Value *x = at(reduced), *best = carried[0];
+                        Value* x = at(reduced);
                         Value* flat = e.i64(0);
                         for (size_t d = 0; d < reduced.size(); d++) {
                           Value* scaled = known_integer(flat) == 0 ? flat : e.op(Opcode::mul_, {flat, s.reduced[d]});
                           flat = known_integer(scaled) == 0 ? reduced[d] : e.op(Opcode::add_, {scaled, reduced[d]});
                         }
-                        if (!ir::is_real(x->type.dtype)) {
-                          Value* better = max ? e.gt(x, best) : e.lt(x, best);
-                          return std::vector<Value*>{e.select(better, x, best), e.select(better, flat, carried[1])};
-                        }
-                        // The form that `reductions` knows: a NaN is beyond all numbers, and what comes after it is
-                        // not.
-                        Value* within = e.op(max ? Opcode::le_ : Opcode::ge_, {x, best});
-                        Value* better = e.both(e.negate(within), e.negate(e.op(Opcode::isnan_, {best})));
-                        Value* next = e.op(max ? Opcode::maximum_ : Opcode::minimum_, {best, x});
-                        return std::vector<Value*>{next, e.select(better, flat, carried[1])};
+                        return better_of(context, max, x, flat, carried);
                       })[1];
   };
   return shaped(c, t, s, axes, DType::i64_, element);

@@ -2,7 +2,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -110,35 +112,55 @@ uint8_t stages_of(const std::string& names) {
   return bits;
 }
 
-appy::RegionOptions options_of(const py::dict& options) {
-  appy::RegionOptions out;
-  for (auto [key, value] : options) {
-    auto name = py::cast<std::string>(key);
-    if (name == "exact")
-      out.exact = py::cast<bool>(value);
-    else if (name == "strict")
-      out.strict = py::cast<bool>(value);
-    else if (name == "dry_run")
-      out.dry_run = py::cast<bool>(value);
-    else if (name == "group")
-      out.group = py::cast<bool>(value);
-    else if (name == "captured")
-      out.captured = py::cast<bool>(value);
-    else if (name == "threads")
-      out.threads = py::cast<int>(value);
-    else if (name == "backend")
-      out.backend = backend_of(py::cast<std::string>(value));
-    else if (name == "dump")
-      out.dump = stages_of(py::cast<std::string>(value));
-    else if (name == "auto_simd")
-      out.auto_simd = py::cast<bool>(value);
-    else if (name == "keep_stages")
-      out.keep_stages = py::cast<bool>(value);
-    else
-      throw py::type_error("unknown region option '" + name + "'");
-  }
-  return out;
+/// Writes one option into a struct of options.
+template <class Options>
+struct Setter {
+  const char* name;
+  void (*set)(Options&, const py::handle& value);
+};
+
+template <auto member, class Options>
+void assign(Options& to, const py::handle& value) {
+  to.*member = py::cast<std::remove_reference_t<decltype(to.*member)>>(value);
 }
+
+template <class Options>
+void set_backend(Options& to, const py::handle& value) {
+  to.backend = backend_of(py::cast<std::string>(value));
+}
+
+template <class Options>
+void set_dump(Options& to, const py::handle& value) {
+  to.dump = stages_of(py::cast<std::string>(value));
+}
+
+template <class Options, size_t count>
+void set_options(Options& to, const Setter<Options> (&setters)[count], const py::dict& values, const char* what) {
+  for (auto [key, value] : values) {
+    const auto name = py::cast<std::string>(key);
+    const auto* found = std::find_if(setters, setters + count, [&](const auto& one) { return name == one.name; });
+    if (found == setters + count) throw py::type_error(std::string("unknown ") + what + " '" + name + "'");
+    found->set(to, value);
+  }
+}
+
+constexpr Setter<appy::RegionOptions> region_setters[] = {
+    {"exact", assign<&appy::RegionOptions::exact>},         {"strict", assign<&appy::RegionOptions::strict>},
+    {"dry_run", assign<&appy::RegionOptions::dry_run>},     {"group", assign<&appy::RegionOptions::group>},
+    {"captured", assign<&appy::RegionOptions::captured>},   {"threads", assign<&appy::RegionOptions::threads>},
+    {"backend", set_backend<appy::RegionOptions>},          {"dump", set_dump<appy::RegionOptions>},
+    {"auto_simd", assign<&appy::RegionOptions::auto_simd>}, {"keep_stages", assign<&appy::RegionOptions::keep_stages>},
+};
+
+constexpr Setter<appy::Config> config_setters[] = {
+    {"dump", set_dump<appy::Config>},
+    {"backend", set_backend<appy::Config>},
+    {"isa", assign<&appy::Config::isa>},
+    {"disabled_passes", assign<&appy::Config::disabled_passes>},
+    {"sync", assign<&appy::Config::sync>},
+    {"emulated", assign<&appy::Config::emulated>},
+    {"stream_bytes", assign<&appy::Config::stream_bytes>},
+};
 
 py::object make_region(py::str key, int index, py::object code, int begin, int end, const py::sequence& pragmas,
                        const py::dict& options, const std::string& name, const std::string& file, int line,
@@ -150,7 +172,7 @@ py::object make_region(py::str key, int index, py::object code, int begin, int e
   parts.begin = begin;
   parts.end = end;
   parts.pragmas = placed_pragmas(pragmas);
-  parts.options = options_of(options);
+  set_options(parts.options, region_setters, options, "region option");
   parts.options.name = name;
   parts.options.file = file;
   parts.options.line = line;
@@ -268,28 +290,7 @@ void set_device_errors(py::object error, py::object memory) {
   device_memory_error = memory.inc_ref().ptr();
 }
 
-void set_config(const py::dict& changes) {
-  appy::Config& config = appy::config();
-  for (auto [key, value] : changes) {
-    auto name = py::cast<std::string>(key);
-    if (name == "dump")
-      config.dump = stages_of(py::cast<std::string>(value));
-    else if (name == "backend")
-      config.backend = backend_of(py::cast<std::string>(value));
-    else if (name == "isa")
-      config.isa = py::cast<std::string>(value);
-    else if (name == "disabled_passes")
-      config.disabled_passes = py::cast<std::vector<std::string>>(value);
-    else if (name == "sync")
-      config.sync = py::cast<bool>(value);
-    else if (name == "emulated")
-      config.emulated = py::cast<bool>(value);
-    else if (name == "stream_bytes")
-      config.stream_bytes = py::cast<int64_t>(value);
-    else
-      throw py::type_error("unknown option '" + name + "'");
-  }
-}
+void set_config(const py::dict& changes) { set_options(appy::config(), config_setters, changes, "option"); }
 
 py::dict get_config() {
   const appy::Config& config = appy::config();

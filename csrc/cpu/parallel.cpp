@@ -6,7 +6,6 @@
 #include "cpu/cost.h"
 #include "cpu/function.h"
 #include "cpu/privatise.h"
-#include "cpu/reductions.h"
 #include "cpu/vector_loop.h"
 
 namespace appy::cpu {

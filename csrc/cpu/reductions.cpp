@@ -1,10 +1,4 @@
 // Partial results of loops that run in lanes or on workers: where they start and how two of them combine.
-#include "cpu/reductions.h"
-
-#include <algorithm>
-#include <bit>
-#include <limits>
-
 #include "cpu/function.h"
 #include "support/check.h"
 
@@ -12,30 +6,10 @@ namespace appy::cpu {
 
 using ir::Combiner;
 using ir::DType;
-using ir::Opcode;
-
-Opcode opcode_of(Combiner c) {
-  static constexpr Opcode kCodes[] = {
-#define X(name, op) Opcode::op##_,
-#include "ir/combiners.def"
-#undef X
-  };
-  return kCodes[static_cast<size_t>(c)];
-}
-
-ir::Word neutral(Combiner c, DType t) {
-  if (c == Combiner::prod_) {
-    return t == DType::f64_ ? std::bit_cast<uint64_t>(1.0) : t == DType::f32_ ? std::bit_cast<uint32_t>(1.0f) : 1;
-  }
-  // -0 keeps the sign of a sum of negative zeros.
-  if (t == DType::f64_) return std::bit_cast<uint64_t>(-0.0);
-  if (t == DType::f32_) return std::bit_cast<uint32_t>(-0.0f);
-  return 0;
-}
 
 void Function::identity(Combiner c, DType t, x86::Reg to, x86::Reg init) {
   if (!ir::counts_each_update(c)) return move(to, init);
-  const ir::Word bits = neutral(c, t);
+  const ir::Word bits = ir::neutral(c, t);
   if (t == DType::f64_) {
     cc_.vmovsd(to.as<x86::Xmm>(), constant64(bits));
   } else if (t == DType::f32_) {

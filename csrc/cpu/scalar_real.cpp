@@ -433,12 +433,7 @@ void Function::store_scalar(DType t, const x86::Mem& to, x86::Reg from) {
 }
 
 void Function::atomic_update(const ir::Op& op, DType t, x86::Mem at, x86::Reg value) {
-  static constexpr Opcode kCodes[] = {
-#define X(name, op) Opcode::op##_,
-#include "ir/combiners.def"
-#undef X
-  };
-  const Opcode code = kCodes[static_cast<size_t>(op.combiner)];
+  const Opcode code = ir::opcode_of(op.combiner);
   const int size = ir::size_of(t);
   at.setSize(static_cast<uint32_t>(size));
   auto sized = [&](x86::Gp r) -> x86::Gp {

@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "cpu/math_calls.h"
-#include "cpu/reductions.h"
 #include "cpu/vector_regs.h"
 #include "support/check.h"
 

@@ -260,19 +260,16 @@ void Device::launch(const Function& function, const Launch& how, Stream stream, 
 
 DeviceMemory Device::allocate(size_t bytes, Stream stream) {
   DeviceMemory out;
-  out.device_ = this;
-  out.stream_ = stream;
-  out.bytes_ = bytes;
-  out.pooled_ = pool_ != nullptr;
+  out.state_ = {this, 0, bytes, stream, pool_ != nullptr};
   if (bytes == 0) return out;
   const Driver& driver = gpu::driver();
   const Current current(*this);
   const auto attempt = [&] {
-    return out.pooled_ ? driver.alloc_async(&out.address_, bytes, stream_of(stream))
-                       : driver.alloc(&out.address_, bytes);
+    return out.state_.pooled ? driver.alloc_async(&out.state_.address, bytes, stream_of(stream))
+                             : driver.alloc(&out.state_.address, bytes);
   };
   CUresult result = attempt();
-  if (result == kOutOfMemory && out.pooled_ && !is_capturing(stream)) {
+  if (result == kOutOfMemory && out.state_.pooled && !is_capturing(stream)) {
     // What was freed on other streams, or lies in pieces, is there once the pool has given it back.
     check(driver.context_synchronize(), "cuCtxSynchronize");
     driver.pool_trim(pool_, 0);
@@ -281,30 +278,21 @@ DeviceMemory Device::allocate(size_t bytes, Stream stream) {
   if (result != 0) {
     size_t free = 0, total = 0;
     if (result == kOutOfMemory) driver.memory_info(&free, &total);
-    check(result, out.pooled_ ? "cuMemAllocAsync" : "cuMemAlloc",
+    check(result, out.state_.pooled ? "cuMemAllocAsync" : "cuMemAlloc",
           std::to_string(bytes) + " bytes were asked for" +
               (total ? ", " + std::to_string(free) + " of " + std::to_string(total) + " are free" : ""));
   }
   return out;
 }
 
-void DeviceMemory::swap(DeviceMemory& other) noexcept {
-  std::swap(device_, other.device_);
-  std::swap(address_, other.address_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(stream_, other.stream_);
-  std::swap(pooled_, other.pooled_);
-}
-
 void DeviceMemory::reset() noexcept {
-  const CUdeviceptr address = std::exchange(address_, 0);
-  bytes_ = 0;
-  if (!address || is_forked() || device_->lost_) return;
+  const State old = std::exchange(state_, {});
+  if (!old.address || is_forked() || old.device->lost_) return;
   try {
     const Driver& driver = gpu::driver();
-    const Device::Current current(*device_);
+    const Device::Current current(*old.device);
     // The stream may have been destroyed by its owner; free() waits for all of them.
-    if (!pooled_ || driver.free_async(address, stream_of(stream_)) != 0) driver.free(address);
+    if (!old.pooled || driver.free_async(old.address, stream_of(old.stream)) != 0) driver.free(old.address);
   } catch (const Error&) {  // the process ends
   }
 }
@@ -313,30 +301,21 @@ MappedMemory Device::allocate_mapped(size_t bytes) {
   const Driver& driver = gpu::driver();
   const Current current(*this);
   MappedMemory out;
-  out.device_ = this;
-  check(driver.host_alloc(&out.host_, bytes, kHostPortable | kHostMapped), "cuMemHostAlloc",
+  out.state_.device = this;
+  check(driver.host_alloc(&out.state_.host, bytes, kHostPortable | kHostMapped), "cuMemHostAlloc",
         std::to_string(bytes) + " bytes of pinned memory");
-  out.bytes_ = bytes;
-  std::memset(out.host_, 0, bytes);
-  check(driver.host_device_pointer(&out.address_, out.host_, 0), "cuMemHostGetDevicePointer");
+  out.state_.bytes = bytes;
+  std::memset(out.state_.host, 0, bytes);
+  check(driver.host_device_pointer(&out.state_.address, out.state_.host, 0), "cuMemHostGetDevicePointer");
   return out;
 }
 
-void MappedMemory::swap(MappedMemory& other) noexcept {
-  std::swap(device_, other.device_);
-  std::swap(host_, other.host_);
-  std::swap(address_, other.address_);
-  std::swap(bytes_, other.bytes_);
-}
-
 void MappedMemory::reset() noexcept {
-  void* host = std::exchange(host_, nullptr);
-  address_ = 0;
-  bytes_ = 0;
-  if (!host || is_forked() || device_->lost_) return;
+  const State old = std::exchange(state_, {});
+  if (!old.host || is_forked() || old.device->lost_) return;
   try {
-    const Device::Current current(*device_);
-    gpu::driver().host_free(host);
+    const Device::Current current(*old.device);
+    gpu::driver().host_free(old.host);
   } catch (const Error&) {  // the process ends
   }
 }
@@ -427,52 +406,48 @@ bool Device::is_capturing(Stream stream) const {
 Event Device::make_event(bool timing) {
   const Current current(*this);
   Event out;
-  out.device_ = this;
-  check(gpu::driver().event_create(&out.event_, timing ? 0 : kEventNoTiming), "cuEventCreate");
+  out.state_.device = this;
+  check(gpu::driver().event_create(&out.state_.event, timing ? 0 : kEventNoTiming), "cuEventCreate");
   return out;
 }
 
-void Event::swap(Event& other) noexcept {
-  std::swap(device_, other.device_);
-  std::swap(event_, other.event_);
-}
-
 void Event::record(Stream stream) {
-  const Device::Current current(*device_);
-  device_->check(gpu::driver().event_record(event_, stream_of(stream)), "cuEventRecord");
+  const Device::Current current(*state_.device);
+  state_.device->check(gpu::driver().event_record(state_.event, stream_of(stream)), "cuEventRecord");
 }
 
 void Event::order(Stream later) const {
-  const Device::Current current(*device_);
-  device_->check(gpu::driver().stream_wait(stream_of(later), event_, 0), "cuStreamWaitEvent");
+  const Device::Current current(*state_.device);
+  state_.device->check(gpu::driver().stream_wait(stream_of(later), state_.event, 0), "cuStreamWaitEvent");
 }
 
 bool Event::done() const {
-  const Device::Current current(*device_);
-  const CUresult result = gpu::driver().event_query(event_);
+  const Device::Current current(*state_.device);
+  const CUresult result = gpu::driver().event_query(state_.event);
   if (result == kNotReady) return false;
-  device_->check(result, "cuEventQuery");
+  state_.device->check(result, "cuEventQuery");
   return true;
 }
 
 void Event::synchronize() const {
-  const Device::Current current(*device_);
-  device_->check(gpu::driver().event_synchronize(event_), "cuEventSynchronize");
+  const Device::Current current(*state_.device);
+  state_.device->check(gpu::driver().event_synchronize(state_.event), "cuEventSynchronize");
 }
 
 float Event::since(const Event& earlier) const {
-  const Device::Current current(*device_);
+  const Device::Current current(*state_.device);
   float milliseconds = 0;
-  device_->check(gpu::driver().event_elapsed(&milliseconds, earlier.event_, event_), "cuEventElapsedTime");
+  state_.device->check(gpu::driver().event_elapsed(&milliseconds, earlier.state_.event, state_.event),
+                       "cuEventElapsedTime");
   return milliseconds;
 }
 
 void Event::reset() noexcept {
-  const CUevent event = std::exchange(event_, nullptr);
-  if (!event || is_forked() || device_->lost_) return;
+  const State old = std::exchange(state_, {});
+  if (!old.event || is_forked() || old.device->lost_) return;
   try {
-    const Device::Current current(*device_);
-    gpu::driver().event_destroy(event);
+    const Device::Current current(*old.device);
+    gpu::driver().event_destroy(old.event);
   } catch (const Error&) {  // the process ends
   }
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/driver.h"
@@ -46,69 +47,69 @@ class Staging;
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  DeviceMemory(DeviceMemory&& other) noexcept { swap(other); }
+  DeviceMemory(DeviceMemory&& other) noexcept { std::swap(state_, other.state_); }
   DeviceMemory& operator=(DeviceMemory&& other) noexcept {
-    swap(other);
+    std::swap(state_, other.state_);
     return *this;
   }
   ~DeviceMemory() { reset(); }
 
-  CUdeviceptr address() const { return address_; }
-  size_t bytes() const { return bytes_; }
-  explicit operator bool() const { return address_ != 0; }
+  CUdeviceptr address() const { return state_.address; }
+  size_t bytes() const { return state_.bytes; }
+  explicit operator bool() const { return state_.address != 0; }
   /// Frees it now; never throws.
   void reset() noexcept;
 
  private:
   friend class Device;
-  void swap(DeviceMemory& other) noexcept;
-
-  Device* device_ = nullptr;
-  CUdeviceptr address_ = 0;
-  size_t bytes_ = 0;
-  Stream stream_ = 0;
-  bool pooled_ = false;
+  struct State {
+    Device* device = nullptr;
+    CUdeviceptr address = 0;
+    size_t bytes = 0;
+    Stream stream = 0;
+    bool pooled = false;
+  } state_;
 };
 
 /// Page-locked host memory that kernels read and write at device_address(): for faults and small results. Zeroed.
 class MappedMemory {
  public:
   MappedMemory() = default;
-  MappedMemory(MappedMemory&& other) noexcept { swap(other); }
+  MappedMemory(MappedMemory&& other) noexcept { std::swap(state_, other.state_); }
   MappedMemory& operator=(MappedMemory&& other) noexcept {
-    swap(other);
+    std::swap(state_, other.state_);
     return *this;
   }
   ~MappedMemory() { reset(); }
 
-  void* host() const { return host_; }
-  CUdeviceptr device_address() const { return address_; }
-  size_t bytes() const { return bytes_; }
-  explicit operator bool() const { return host_ != nullptr; }
+  void* host() const { return state_.host; }
+  CUdeviceptr device_address() const { return state_.address; }
+  size_t bytes() const { return state_.bytes; }
+  explicit operator bool() const { return state_.host != nullptr; }
   void reset() noexcept;
 
  private:
   friend class Device;
-  void swap(MappedMemory& other) noexcept;
-
-  Device* device_ = nullptr;
-  void* host_ = nullptr;
-  CUdeviceptr address_ = 0;
-  size_t bytes_ = 0;
+  struct State {
+    Device* device = nullptr;
+    void* host = nullptr;
+    CUdeviceptr address = 0;
+    size_t bytes = 0;
+  } state_;
 };
 
 /// A point in the order of a stream.
 class Event {
  public:
   Event() = default;
-  Event(Event&& other) noexcept { swap(other); }
+  Event(Event&& other) noexcept { std::swap(state_, other.state_); }
   Event& operator=(Event&& other) noexcept {
-    swap(other);
+    std::swap(state_, other.state_);
     return *this;
   }
   ~Event() { reset(); }
 
-  explicit operator bool() const { return event_ != nullptr; }
+  explicit operator bool() const { return state_.event != nullptr; }
   void record(Stream);
   /// What the stream is given from now on runs after the event.
   void order(Stream later) const;
@@ -121,10 +122,10 @@ class Event {
 
  private:
   friend class Device;
-  void swap(Event& other) noexcept;
-
-  Device* device_ = nullptr;
-  CUevent event_ = nullptr;
+  struct State {
+    Device* device = nullptr;
+    CUevent event = nullptr;
+  } state_;
 };
 
 class Module;

@@ -27,22 +27,6 @@ const Value& argument_of(const Op& loop, size_t k) {
 }
 const Value& variable_of(const Op& loop) { return *loop.blocks[0]->args[0]; }
 
-Opcode opcode_of(Combiner c) {
-  static constexpr Opcode codes[] = {
-#define X(name, op) Opcode::op##_,
-#include "ir/combiners.def"
-#undef X
-  };
-  return codes[static_cast<size_t>(c)];
-}
-
-/// What an update with this leaves as it is.
-std::string neutral(Combiner c, DType t) {
-  if (c == Combiner::prod_) return t == DType::f64_ ? "1.0" : t == DType::f32_ ? "1.0f" : literal(t, 1);
-  // -0 keeps the sign of a sum of negative zeros.
-  return t == DType::f64_ ? "-0.0" : t == DType::f32_ ? "-0.0f" : literal(t, 0);
-}
-
 /// The condition that b's follower replaces a's.
 std::string takes(const Op& loop, size_t k) {
   const ir::Carried& c = loop.loop->carried[k];
@@ -83,7 +67,9 @@ void Writer::declare_carried(const Op& op, bool from_neutral) {
     const DType t = v.type.dtype;
     const bool counts = from_neutral && ir::counts_each_update(op.loop->carried[k].combiner);
     put(std::string(type_of(t)) + " " + names_.of(v) + " = " +
-        (counts ? neutral(op.loop->carried[k].combiner, t) : argument(*op.operands[carried_at(op, k)])) + ";");
+        (counts ? literal(t, ir::neutral(op.loop->carried[k].combiner, t))
+                : argument(*op.operands[carried_at(op, k)])) +
+        ";");
   }
 }
 
@@ -256,7 +242,7 @@ std::string Writer::partial_of(const Op& loop, bool from_neutral) {
     const DType t = loop.results[k]->type.dtype;
     std::string value = names_.of(argument_of(loop, k));
     if (from_neutral) {
-      value = ir::counts_each_update(c) ? neutral(c, t) : argument(*loop.operands[carried_at(loop, k)]);
+      value = ir::counts_each_update(c) ? literal(t, ir::neutral(c, t)) : argument(*loop.operands[carried_at(loop, k)]);
     }
     values += (k ? ", " : "") + value;
   }

@@ -28,20 +28,9 @@ constexpr int kOldest = 12000;
 
 struct Library {
   Compiler compiler;
-  nvrtcResult (*version)(int* major, int* minor) = nullptr;
-  nvrtcResult (*architecture_count)(int*) = nullptr;
-  nvrtcResult (*architectures)(int*) = nullptr;
-  nvrtcResult (*create)(nvrtcProgram*, const char* source, const char* name, int count, const char* const* headers,
-                        const char* const* names) = nullptr;
-  nvrtcResult (*destroy)(nvrtcProgram*) = nullptr;
-  nvrtcResult (*compile)(nvrtcProgram, int count, const char* const* options) = nullptr;
-  nvrtcResult (*ptx_size)(nvrtcProgram, size_t*) = nullptr;
-  nvrtcResult (*ptx)(nvrtcProgram, char*) = nullptr;
-  nvrtcResult (*cubin_size)(nvrtcProgram, size_t*) = nullptr;
-  nvrtcResult (*cubin)(nvrtcProgram, char*) = nullptr;
-  nvrtcResult (*log_size)(nvrtcProgram, size_t*) = nullptr;
-  nvrtcResult (*log)(nvrtcProgram, char*) = nullptr;
-  const char* (*error_string)(nvrtcResult) = nullptr;
+#define X(member, symbol, result, parameters) result(*member) parameters = nullptr;
+#include "gpu/nvrtc.def"
+#undef X
 };
 
 std::mutex mutex;  // of these three
@@ -143,23 +132,11 @@ const Library* open_library(const std::string& path, std::string& problem) {
   }
   auto library = std::make_unique<Library>();
   bool complete = true;
-  const auto get = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));
-    complete = complete && function != nullptr;
-  };
-  get(library->version, "nvrtcVersion");
-  get(library->architecture_count, "nvrtcGetNumSupportedArchs");
-  get(library->architectures, "nvrtcGetSupportedArchs");
-  get(library->create, "nvrtcCreateProgram");
-  get(library->destroy, "nvrtcDestroyProgram");
-  get(library->compile, "nvrtcCompileProgram");
-  get(library->ptx_size, "nvrtcGetPTXSize");
-  get(library->ptx, "nvrtcGetPTX");
-  get(library->cubin_size, "nvrtcGetCUBINSize");
-  get(library->cubin, "nvrtcGetCUBIN");
-  get(library->log_size, "nvrtcGetProgramLogSize");
-  get(library->log, "nvrtcGetProgramLog");
-  get(library->error_string, "nvrtcGetErrorString");
+#define X(member, symbol, result, parameters)                                       \
+  library->member = reinterpret_cast<result(*) parameters>(dlsym(handle, #symbol)); \
+  complete = complete && library->member;
+#include "gpu/nvrtc.def"
+#undef X
   int major = 0, minor = 0, count = 0;
   Compiler& compiler = library->compiler;
   if (complete && library->version(&major, &minor) == 0 && library->architecture_count(&count) == 0 && count > 0) {

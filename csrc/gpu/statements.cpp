@@ -128,12 +128,7 @@ void Writer::atomic(const Op& op) {
     put("atomic_" + std::string(ir::name_of(c)) + "((" + std::string(type_of(t)) + "*)" + at + ", " + value + ");");
   } else {
     const std::string type = t == DType::bool_ ? "u8" : type_of(t);
-    static constexpr Opcode codes[] = {
-#define X(name, op) Opcode::op##_,
-#include "ir/combiners.def"
-#undef X
-    };
-    const Opcode code = codes[static_cast<size_t>(c)];
+    const Opcode code = ir::opcode_of(c);
     std::string update;
     if (t == DType::f16_) {
       update = "appy_float_to_half(" +

@@ -209,15 +209,9 @@ class Evaluator {
     const DType t = op.view()->type.dtype;
     char* at = element(op);
     const Word operands[] = {load(op, at), words_[op.operands[0]->id]};
-    switch (op.combiner) {
-#define X(name, update)                                                 \
-  case Combiner::name##_:                                               \
-    if (Opcode::update##_ == Opcode::const_) fail(op, "not an update"); \
-    store(op, at, evaluate_op(Opcode::update##_, t, t, operands));      \
-    break;
-#include "ir/combiners.def"
-#undef X
-    }
+    const Opcode update = opcode_of(op.combiner);
+    if (update == Opcode::const_) fail(op, "not an update");
+    store(op, at, evaluate_op(update, t, t, operands));
     return Exit::yielded;
   }
 

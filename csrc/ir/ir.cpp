@@ -1,6 +1,7 @@
 #include "ir/ir.h"
 
 #include <array>
+#include <bit>
 #include <stdexcept>
 
 namespace appy::ir {
@@ -37,6 +38,12 @@ constexpr std::array kCombiners = {
 #undef X
 };
 
+constexpr std::array kCombinerOps = {
+#define X(name, op) Opcode::op##_,
+#include "ir/combiners.def"
+#undef X
+};
+
 void rewrite_operands(Block& block, const std::vector<Value*>& to) {
   walk(block, [&](Op& op) {
     for (Value*& operand : op.operands) {
@@ -53,6 +60,16 @@ std::string_view name_of(DType t) { return kTypes[static_cast<size_t>(t)].name; 
 const OpInfo& info(Opcode c) { return kOps[static_cast<size_t>(c)]; }
 std::string_view name_of(CheckKind k) { return kChecks[static_cast<size_t>(k)]; }
 std::string_view name_of(Combiner c) { return kCombiners[static_cast<size_t>(c)]; }
+Opcode opcode_of(Combiner c) { return kCombinerOps[static_cast<size_t>(c)]; }
+Word neutral(Combiner c, DType t) {
+  if (c == Combiner::prod_) {
+    return t == DType::f64_ ? std::bit_cast<uint64_t>(1.0) : t == DType::f32_ ? std::bit_cast<uint32_t>(1.0f) : 1;
+  }
+  // -0 keeps the sign of a sum of negative zeros.
+  if (t == DType::f64_) return std::bit_cast<uint64_t>(-0.0);
+  if (t == DType::f32_) return std::bit_cast<uint32_t>(-0.0f);
+  return 0;
+}
 std::string_view name_of(Mapping m) {
   constexpr std::string_view kNames[] = {"none", "workers", "columns", "lanes", "threads", "single"};
   return kNames[static_cast<size_t>(m)];

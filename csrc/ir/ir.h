@@ -81,10 +81,15 @@ enum class Combiner : uint8_t {
 };
 std::string_view name_of(CheckKind);
 std::string_view name_of(Combiner);
+/// The operation that combines two values; const_ where the rows of the table have none.
+Opcode opcode_of(Combiner);
 /// Does an update that is made twice count twice?
 inline bool counts_each_update(Combiner c) {
   return c == Combiner::sum_ || c == Combiner::prod_ || c == Combiner::xor_;
 }
+/// What partial results of a combiner that counts each update start from: the loop's initial value is combined once.
+/// Those of the others may start from that value.
+Word neutral(Combiner, DType);
 
 /// Who runs the iterations of a loop, where a backend has workers that consist of lanes (the pass `distribute`).
 /// Everything outside such loops is run by all of them alike, and stores there by one.

@@ -99,14 +99,8 @@ std::string type_fault(Opcode code, DType result, std::span<Value* const> operan
 }
 
 bool accepts(Combiner combiner, DType t) {
-  switch (combiner) {
-#define X(name, op)       \
-  case Combiner::name##_: \
-    return Opcode::op##_ == Opcode::const_ || accepts(Opcode::op##_, t);
-#include "ir/combiners.def"
-#undef X
-  }
-  return false;
+  const Opcode code = opcode_of(combiner);
+  return code == Opcode::const_ || accepts(code, t);
 }
 
 Word canonical(DType t, Word w) {

@@ -16,17 +16,6 @@ using ir::Value;
 
 namespace {
 
-Opcode operation_of(Combiner combiner) {
-  switch (combiner) {
-#define X(name, op)       \
-  case Combiner::name##_: \
-    return Opcode::op##_;
-#include "ir/combiners.def"
-#undef X
-  }
-  return Opcode::const_;
-}
-
 bool in_order(const Op& op) {
   for (const Op* loop = ir::enclosing_loop(*op.parent); loop; loop = ir::enclosing_loop(*loop->parent)) {
     if (is_private(*op.view(), *loop)) return true;
@@ -54,7 +43,7 @@ bool atomics(ir::Graph& graph) {
     Op* store = graph.new_op(Opcode::store_, atomic->loc);
     store->access = std::move(atomic->access);
     store->operands = atomic->operands;
-    store->operands[0] = b.op(operation_of(atomic->combiner), {old, atomic->operands[0]});
+    store->operands[0] = b.op(opcode_of(atomic->combiner), {old, atomic->operands[0]});
     atomic->parent->insert_before(atomic, store);
     atomic->parent->remove(atomic);
   }

@@ -38,13 +38,17 @@ Registry& registry() {
   return *instance;
 }
 
-void load(Registry& r, const char* module) {
-  for (const std::string& name : r.loaded) {
-    if (name == module) return;
-  }
+/// The module where it is imported and its functions are not in the registry yet; else null.
+PyObject* newly_imported(Registry& r, const char* module) {
+  if (std::find(r.loaded.begin(), r.loaded.end(), module) != r.loaded.end()) return nullptr;
   PyObject* found = PyDict_GetItemString(PyImport_GetModuleDict(), module);
+  if (found) r.loaded.emplace_back(module);
+  return found;
+}
+
+void load(Registry& r, const char* module) {
+  PyObject* found = newly_imported(r, module);
   if (!found) return;
-  r.loaded.emplace_back(module);
   for (const Function& row : rows) {
     if (std::strcmp(row.module, module) != 0) continue;
     Ref callable = Ref::steal(PyObject_GetAttrString(found, row.name));
@@ -63,12 +67,8 @@ void load(Registry& r, const char* module) {
 /// CuPy has NumPy's functions under NumPy's names.
 void load_cupy(Registry& r) {
   constexpr const char* module = "cupy";
-  for (const std::string& name : r.loaded) {
-    if (name == module) return;
-  }
-  PyObject* found = PyDict_GetItemString(PyImport_GetModuleDict(), module);
+  PyObject* found = newly_imported(r, module);
   if (!found) return;
-  r.loaded.emplace_back(module);
   for (const Function& row : rows) {
     if (std::strcmp(row.module, "numpy") != 0) continue;
     const Ref callable = Ref::steal(PyObject_GetAttrString(found, row.name));

@@ -1,8 +1,8 @@
 // Pure operations as CUDA C++ expressions.
 #pragma once
 
-#include <functional>
 #include <string>
+#include <vector>
 
 #include "ir/ir.h"
 

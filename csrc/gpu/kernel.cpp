@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -18,6 +15,7 @@
 #include "gpu/host_part.h"
 #include "gpu/kernel_state.h"
 #include "gpu/prelude.h"
+#include "gpu/shape.h"
 #include "gpu/transfer.h"
 #include "support/abort.h"
 
@@ -25,142 +23,11 @@ namespace appy::gpu {
 
 namespace {
 
-using ir::Mapping;
 using ir::Word;
 
 /// Blocks that a multiprocessor gets one after the other where they need not be resident together: enough that the
 /// last ones to finish leave little idle.
 constexpr int64_t waves = 8;
-
-/// What the host's part of a region said for one entry.
-class Sizes {
- public:
-  Sizes(const HostPart& part, const Word* words) : part_(part), words_(words) {}
-
-  int64_t at(int word, int64_t unknown) const {
-    return word < 0 ? unknown : static_cast<int64_t>(words_[static_cast<size_t>(word)]);
-  }
-  int64_t product(const std::vector<int>& words, int64_t unknown) const {
-    int64_t n = 1;
-    for (int word : words) n = std::min(n * std::max<int64_t>(at(word, unknown), 0), int64_t{1} << 40);
-    return n;
-  }
-  /// Elements of an array, at most.
-  int64_t elements(const ArraySize& array) const {
-    int64_t n = 1;
-    for (int word : array.most) n *= std::max<int64_t>(at(word, 0), 0);
-    return n;
-  }
-  const HostPart& part() const { return part_; }
-
- private:
-  const HostPart& part_;
-  const Word* words_;
-};
-
-/// Iterations of a loop whose count nobody knows before it runs.
-constexpr int64_t unknown_trips = int64_t{1} << 20;
-
-int power_of_two_up_to(int64_t n, int most) {
-  int p = 1;
-  while (p < most && p < n) p *= 2;
-  return p;
-}
-
-/// How many lanes a worker has: as many as its loops have use for; a block where there are too few workers to fill the
-/// device with warps.
-KernelShape shape_for(const Sizes& sizes, const Properties& device, bool meets) {
-  KernelShape shape;
-  int lanes = 1;
-  int64_t longest = 1;
-  bool any = false, only_threads = true;
-  const int64_t resident = int64_t{device.multiprocessors} * device.max_threads_per_multiprocessor;
-  for (const NestSize& nest : sizes.part().nests) {
-    only_threads &= nest.mapping == Mapping::threads;
-    // Enough for each thread to have several iterations in flight.
-    if (nest.mapping == Mapping::threads && sizes.product(nest.trips, 0) >= 4 * resident) shape.unroll = 4;
-    if (nest.mapping == Mapping::columns) {
-      // At least four blocks for each multiprocessor, and no less than two sectors of memory a row.
-      const int64_t columns = sizes.product(nest.trips, unknown_trips);
-      while (shape.columns > 8 && columns / shape.columns < 4 * device.multiprocessors) shape.columns /= 2;
-    }
-    if (nest.mapping != Mapping::workers) continue;
-    any = true;
-    const int64_t workers = std::max<int64_t>(sizes.product(nest.trips, unknown_trips), 1);
-    int64_t along = 1;
-    for (int word : nest.lane_trips) {
-      int64_t trips = sizes.at(word, -1);
-      if (trips < 0) trips = nest.lane_extent >= 0 ? sizes.at(nest.lane_extent, 0) / workers : 256;
-      along = std::max(along, trips);
-    }
-    longest = std::max(longest, along);
-    int wanted = power_of_two_up_to(along, 32);
-    if (along > 2 * 32 && workers < resident / 32) wanted = shape.block;
-    lanes = std::max(lanes, wanted);
-  }
-  shape.lanes = any ? lanes : 1;
-  // Of short rows more are in flight with small blocks.
-  if (shape.lanes == shape.block && longest <= 2048) shape.lanes = shape.block = 128;
-  if (shape.unroll > 1 && only_threads && !meets) shape.block = 128;
-  return shape;
-}
-
-/// Bytes of the arrays that each worker of a block has for itself.
-size_t worker_array_bytes(const Sizes& sizes, const std::vector<ArrayUse>& arrays, const KernelShape& shape) {
-  size_t bytes = 0;
-  for (size_t k = 0; k < arrays.size(); ++k) {
-    if (arrays[k].owner != ArrayUse::Owner::worker) continue;
-    const auto count = static_cast<size_t>(std::max<int64_t>(sizes.elements(sizes.part().arrays[k]), 1));
-    const auto size = static_cast<size_t>(ir::size_of(arrays[k].alloc->result()->type.dtype));
-    bytes = (bytes + 15) / 16 * 16 + count * size * static_cast<size_t>(shape.block / shape.lanes);
-  }
-  return bytes;
-}
-
-/// Blocks that the nests have use for.
-int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
-  int64_t most = 1;
-  for (const NestSize& nest : sizes.part().nests) {
-    int64_t threads = sizes.product(nest.trips, unknown_trips);
-    if (nest.mapping == Mapping::workers) {
-      threads *= shape.lanes;
-    } else if (nest.mapping == Mapping::columns) {
-      threads = (threads + shape.columns - 1) / shape.columns * shape.block;
-    } else if (nest.trips.size() > 1) {
-      // Columns of the plane are whole blocks, or divide one.
-      const int64_t x = std::max<int64_t>(sizes.at(nest.trips.back(), 32), 1);
-      int across = power_of_two_up_to(x, shape.block);
-      for (int fewer = across / 2; fewer >= 32; fewer /= 2) {
-        if ((x + fewer - 1) / fewer * fewer < (x + across - 1) / across * across) across = fewer;
-      }
-      threads = threads / x * ((x + across - 1) / across) * across;
-    }
-    if (nest.mapping == Mapping::threads) threads = (threads + shape.unroll - 1) / shape.unroll;
-    most = std::max(most, (threads + shape.block - 1) / shape.block);
-  }
-  return most;
-}
-
-/// APPY_CUDA_SHAPE, "block=256,lanes=32,columns=16,unroll=4": what is not in it is chosen by trip counts, and 0 here.
-KernelShape shape_said() {
-  KernelShape said{0, 0, 0, 0};
-  const char* text = std::getenv("APPY_CUDA_SHAPE");
-  for (const auto& [word, to] : {std::pair("block=", &said.block),
-                                 {"lanes=", &said.lanes},
-                                 {"columns=", &said.columns},
-                                 {"unroll=", &said.unroll}}) {
-    const char* at = text ? std::strstr(text, word) : nullptr;
-    if (at) *to = std::atoi(at + std::strlen(word));
-  }
-  return said;
-}
-
-/// How many blocks every launch gets, as far as they are resident together where they have to be; 0: as many as it has
-/// use for.
-int64_t wanted_blocks() {
-  const char* text = std::getenv("APPY_CUDA_BLOCKS");
-  return text ? std::max<int64_t>(std::atoll(text), 0) : 0;
-}
 
 class DeviceKernel final : public runtime::Kernel {
  public:
@@ -192,9 +59,10 @@ class DeviceKernel final : public runtime::Kernel {
       told_words += array.extents.size();
     }
     options_.on_device.resize(params_.size());
+    for (size_t k = 0; k < params_.size(); ++k) moved_only_ &= !(params_[k].written && options_.on_device[k]);
     // The first shape now, so that what has no form on the device is found out before anything runs.
     KernelShape first;
-    said(first);
+    wish_.grant(first);
     const KernelCode code = generate(*graph_, codegen_options(first));
     for (const ArrayUse& use : code.arrays) {
       const auto size = std::find_if(part_.arrays.begin(), part_.arrays.end(),
@@ -341,7 +209,7 @@ class DeviceKernel final : public runtime::Kernel {
   std::string barriers() const {
     int all = 0, lanes = 0;
     ir::walk(*graph_->body, [&](const ir::Op& op) {
-      if (op.code == ir::Opcode::barrier_) ++(op.mapping == Mapping::lanes ? lanes : all);
+      if (op.code == ir::Opcode::barrier_) ++(op.mapping == ir::Mapping::lanes ? lanes : all);
     });
     return "barriers: " + std::to_string(all) + " of all threads, " + std::to_string(lanes) + " of a worker's lanes";
   }
@@ -405,55 +273,10 @@ class DeviceKernel final : public runtime::Kernel {
     return variants_.emplace(shape, std::move(made)).first->second;
   }
 
-  void said(KernelShape& shape) const {
-    const bool whole = shape.lanes == shape.block;
-    if (shape_said_.block) shape.block = shape_said_.block;
-    if (shape_said_.lanes) shape.lanes = shape_said_.lanes;
-    // A worker is a part of a warp or a block.
-    if (shape.lanes > 32 && (whole || shape_said_.lanes)) shape.lanes = shape.block;
-    shape.lanes = std::min(shape.lanes, shape.block);
-    if (shape_said_.columns) shape.columns = shape_said_.columns;
-    if (shape_said_.unroll) shape.unroll = shape_said_.unroll;
-  }
-
   KernelShape whole_shape(const Word* args, const Sizes& sizes) const {
-    KernelShape shape = shape_for(sizes, device_.properties(), meets_);
-    said(shape);
-    shape.narrow = is_narrow(args, sizes);
-    for (const int lanes : {shape.lanes, shape_said_.lanes ? shape.lanes : shape.block}) {
-      KernelShape with_shared = shape;
-      with_shared.lanes = lanes;
-      if (lanes == shape.block && shape.lanes != shape.block && !shape_said_.block) {
-        with_shared.lanes = with_shared.block = 128;
-      }
-      with_shared.shared = true;
-      const size_t bytes = worker_array_bytes(sizes, arrays_, with_shared);
-      if (bytes == 0) return shape;
-      // Half of what a multiprocessor has for eight blocks, or all that a block may have.
-      const auto limit = static_cast<size_t>(lanes == shape.block || shape_said_.lanes
-                                                 ? device_.properties().shared_bytes_per_block_opt_in - 8192
-                                                 : device_.properties().shared_bytes_per_block / 2);
-      if (bytes <= limit) return with_shared;
-    }
+    KernelShape shape = shape_for(sizes, arrays_, meets_, device_.properties(), wish_);
+    shape.narrow = is_narrow(*graph_, args, sizes);
     return shape;
-  }
-
-  bool is_narrow(const Word* args, const Sizes& sizes) const {
-    constexpr int64_t limit = int64_t{1} << 31;
-    for (const Param& p : params_) {
-      const ir::Type& type = p.value->type;
-      int64_t bytes = ir::size_of(type.dtype);
-      for (size_t d = 0; type.is_view() && d < static_cast<size_t>(type.rank); ++d) {
-        const auto extent = static_cast<int64_t>(args[p.word + 1 + d]);
-        const auto stride = static_cast<int64_t>(args[p.word + 1 + static_cast<size_t>(type.rank) + d]);
-        if (extent >= limit || std::abs(stride) >= limit) return false;
-        bytes += std::max<int64_t>(extent - 1, 0) * std::abs(stride);
-        if (bytes >= limit) return false;
-      }
-    }
-    return std::all_of(part_.arrays.begin(), part_.arrays.end(), [&](const ArraySize& array) {
-      return sizes.elements(array) * ir::size_of(array.alloc->result()->type.dtype) < limit;
-    });
   }
 
   /// Blocks of the kernel that a multiprocessor holds at once.
@@ -475,9 +298,9 @@ class DeviceKernel final : public runtime::Kernel {
     const Properties& properties = device_.properties();
     const KernelShape shape = whole_shape(call.args, sizes);
     Variant& kernel = variant(shape);
-    const size_t fixed_shared = (kernel.code.shared_bytes + 15) / 16 * 16;
-    const size_t shared = fixed_shared + (shape.shared ? worker_array_bytes(sizes, kernel.code.arrays, shape) : 0);
-    int64_t blocks = wanted_blocks_ > 0 ? wanted_blocks_ : blocks_for(sizes, shape);
+    const std::vector<size_t> in_shared = shared_offsets(sizes, arrays_, shape, kernel.code.shared_bytes);
+    const size_t shared = shape.shared ? in_shared.back() : kernel.code.shared_bytes;
+    int64_t blocks = wish_.blocks > 0 ? wish_.blocks : blocks_for(sizes, shape);
     const int64_t resident = int64_t{properties.multiprocessors} * residents(kernel, shape, shared);
     blocks = std::min(blocks, kernel.code.meets ? resident : resident * waves);
     const Stream stream = call.stream;
@@ -500,8 +323,6 @@ class DeviceKernel final : public runtime::Kernel {
       }
     }
     transfer.move_in();
-    bool moved_only = true;
-    for (size_t k = 0; k < params_.size(); ++k) moved_only &= !(params_[k].written && options_.on_device[k]);
 
     std::vector<DeviceMemory> own;
     struct Escaping {
@@ -511,25 +332,22 @@ class DeviceKernel final : public runtime::Kernel {
       size_t bytes;
     };
     std::vector<Escaping> escaping;
-    size_t in_shared = fixed_shared;
     const size_t first_array = kernel.code.words - 2 * kernel.code.arrays.size();
     for (size_t k = 0; k < kernel.code.arrays.size(); ++k) {
       const ArrayUse& use = kernel.code.arrays[k];
       const ArraySize& size = part_.arrays[k];
-      int64_t count = std::max<int64_t>(sizes.elements(size), 1);
-      words[first_array + kernel.code.arrays.size() + k] = static_cast<Word>(count);
+      words[first_array + kernel.code.arrays.size() + k] =
+          static_cast<Word>(std::max<int64_t>(sizes.elements(size), 1));
       if (use.owner == ArrayUse::Owner::worker && shape.shared) {
-        in_shared = (in_shared + 15) / 16 * 16;
-        words[first_array + k] = in_shared;
-        in_shared += static_cast<size_t>(count) * static_cast<size_t>(shape.block / shape.lanes) *
-                     static_cast<size_t>(ir::size_of(use.alloc->result()->type.dtype));
+        words[first_array + k] = in_shared[k];
         continue;
       }
       const int64_t threads = blocks * shape.block;
-      if (use.owner == ArrayUse::Owner::worker) count *= threads / shape.lanes;
-      if (use.owner == ArrayUse::Owner::thread) count *= threads;
       const ir::Type& type = use.alloc->result()->type;
-      const size_t bytes = static_cast<size_t>(count) * static_cast<size_t>(ir::size_of(type.dtype));
+      const size_t bytes = bytes_of(sizes, use, size,
+                                    use.owner == ArrayUse::Owner::worker   ? threads / shape.lanes
+                                    : use.owner == ArrayUse::Owner::thread ? threads
+                                                                           : 1);
       const bool told = is_told(use.alloc);
       if (!use.alloc->escapes || !options_.makes_on_device || told) {
         own.push_back(device_.allocate(bytes, stream));
@@ -583,7 +401,7 @@ class DeviceKernel final : public runtime::Kernel {
       call.failure = state.failure().failure;
       state.forget();
       // The arrays of the host are what they were: the interpreter does it all, and fails as Python does.
-      return moved_only ? runtime::Status::declined : runtime::Status::failed;
+      return moved_only_ ? runtime::Status::declined : runtime::Status::failed;
     }
     transfer.move_out();
     const Word* const device_results = state.results();
@@ -643,11 +461,11 @@ class DeviceKernel final : public runtime::Kernel {
   std::vector<const ir::Op*> told_;
   std::vector<ArrayUse> arrays_;
   bool meets_ = false;
-  KernelShape shape_said_ = shape_said();
   std::string listing_;
   size_t result_words_ = 0;
   Where where_ = Where::waits;
-  const int64_t wanted_blocks_ = wanted_blocks();
+  const Wish wish_ = Wish::of_environment();
+  bool moved_only_ = true;  // nothing that it writes is the device's already
   mutable std::mutex mutex_;
   mutable std::map<KernelShape, Variant> variants_;
   mutable std::deque<KernelState> states_;

@@ -47,10 +47,6 @@ void Transfer::move_in() {
   }
 }
 
-bool Transfer::moves_out() const {
-  return std::any_of(blocks_.begin(), blocks_.end(), [](const Block& block) { return block.written; });
-}
-
 std::vector<Transfer::Move> Transfer::moves() const {
   std::vector<Move> out;
   for (const bool back : {false, true}) {

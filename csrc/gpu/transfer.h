@@ -15,7 +15,6 @@ class Transfer {
   /// `words` are an array's argument words (runtime/kernel.h): move_in() puts the device's address in the first.
   void add(ir::Word* words, const ir::Value& array, bool written);
   void move_in();
-  bool moves_out() const;
   /// What was written, when the kernel has finished.
   void move_out();
 

@@ -96,7 +96,6 @@ class Writer {
   Level level_ = Level::all;
   std::map<const ir::Op*, int> ordinals_;         // of checks
   std::map<const ir::Op*, size_t> array_of_;      // alloc -> index in code_.arrays
-  std::map<const ir::Value*, size_t> arg_words_;  // of parameters
   std::map<const ir::Value*, bool> written_;      // views that the region writes
   std::vector<const ir::Op*> loops_;              // that the code being written is in, as C++ loops
   const ir::Op* outermost_ = nullptr;             // of the distributed loops around it

@@ -1,0 +1,183 @@
+#include "gpu/shape.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace appy::gpu {
+
+using ir::Mapping;
+using ir::Word;
+
+namespace {
+
+/// Iterations of a loop whose count nobody knows before it runs.
+constexpr int64_t unknown_trips = int64_t{1} << 20;
+
+int power_of_two_up_to(int64_t n, int most) {
+  int p = 1;
+  while (p < most && p < n) p *= 2;
+  return p;
+}
+
+/// How many lanes a worker has: as many as its loops have use for; a block where there are too few workers to fill the
+/// device with warps.
+KernelShape by_trip_counts(const Sizes& sizes, bool meets, const Properties& device) {
+  KernelShape shape;
+  int lanes = 1;
+  int64_t longest = 1;
+  bool any = false, only_threads = true;
+  const int64_t resident = int64_t{device.multiprocessors} * device.max_threads_per_multiprocessor;
+  for (const NestSize& nest : sizes.part().nests) {
+    only_threads &= nest.mapping == Mapping::threads;
+    // Enough for each thread to have several iterations in flight.
+    if (nest.mapping == Mapping::threads && sizes.product(nest.trips, 0) >= 4 * resident) shape.unroll = 4;
+    if (nest.mapping == Mapping::columns) {
+      // At least four blocks for each multiprocessor, and no less than two sectors of memory a row.
+      const int64_t columns = sizes.product(nest.trips, unknown_trips);
+      while (shape.columns > 8 && columns / shape.columns < 4 * device.multiprocessors) shape.columns /= 2;
+    }
+    if (nest.mapping != Mapping::workers) continue;
+    any = true;
+    const int64_t workers = std::max<int64_t>(sizes.product(nest.trips, unknown_trips), 1);
+    int64_t along = 1;
+    for (int word : nest.lane_trips) {
+      int64_t trips = sizes.at(word, -1);
+      if (trips < 0) trips = nest.lane_extent >= 0 ? sizes.at(nest.lane_extent, 0) / workers : 256;
+      along = std::max(along, trips);
+    }
+    longest = std::max(longest, along);
+    int wanted = power_of_two_up_to(along, 32);
+    if (along > 2 * 32 && workers < resident / 32) wanted = shape.block;
+    lanes = std::max(lanes, wanted);
+  }
+  shape.lanes = any ? lanes : 1;
+  // Of short rows more are in flight with small blocks.
+  if (shape.lanes == shape.block && longest <= 2048) shape.lanes = shape.block = 128;
+  if (shape.unroll > 1 && only_threads && !meets) shape.block = 128;
+  return shape;
+}
+
+}  // namespace
+
+int64_t Sizes::product(const std::vector<int>& words, int64_t unknown) const {
+  int64_t n = 1;
+  for (int word : words) n = std::min(n * std::max<int64_t>(at(word, unknown), 0), int64_t{1} << 40);
+  return n;
+}
+
+int64_t Sizes::elements(const ArraySize& array) const {
+  int64_t n = 1;
+  for (int word : array.most) n *= std::max<int64_t>(at(word, 0), 0);
+  return n;
+}
+
+Wish Wish::of_environment() {
+  Wish wish;
+  const char* shape = std::getenv("APPY_CUDA_SHAPE");
+  for (const auto& [word, to] : {std::pair("block=", &wish.block),
+                                 {"lanes=", &wish.lanes},
+                                 {"columns=", &wish.columns},
+                                 {"unroll=", &wish.unroll}}) {
+    const char* at = shape ? std::strstr(shape, word) : nullptr;
+    if (at) *to = std::atoi(at + std::strlen(word));
+  }
+  const char* blocks = std::getenv("APPY_CUDA_BLOCKS");
+  if (blocks) wish.blocks = std::max<int64_t>(std::atoll(blocks), 0);
+  return wish;
+}
+
+size_t bytes_of(const Sizes& sizes, const ArrayUse& use, const ArraySize& array, int64_t owners) {
+  return static_cast<size_t>(std::max<int64_t>(sizes.elements(array), 1) * owners) *
+         static_cast<size_t>(ir::size_of(use.alloc->result()->type.dtype));
+}
+
+std::vector<size_t> shared_offsets(const Sizes& sizes, std::span<const ArrayUse> arrays, const KernelShape& shape,
+                                   size_t begin) {
+  std::vector<size_t> out;
+  for (size_t k = 0; k < arrays.size(); ++k) {
+    const bool shared = arrays[k].owner == ArrayUse::Owner::worker;
+    if (shared) begin = (begin + 15) / 16 * 16;
+    out.push_back(begin);
+    if (shared) begin += bytes_of(sizes, arrays[k], sizes.part().arrays[k], shape.block / shape.lanes);
+  }
+  out.push_back(begin);
+  return out;
+}
+
+void Wish::grant(KernelShape& shape) const {
+  const bool whole = shape.lanes == shape.block;
+  if (block) shape.block = block;
+  if (lanes) shape.lanes = lanes;
+  if (columns) shape.columns = columns;
+  if (unroll) shape.unroll = unroll;
+  // A worker is a part of a warp, or a block.
+  if (shape.lanes > 32 && (whole || lanes)) shape.lanes = shape.block;
+  shape.lanes = std::min(shape.lanes, shape.block);
+}
+
+KernelShape shape_for(const Sizes& sizes, std::span<const ArrayUse> arrays, bool meets, const Properties& device,
+                      const Wish& wish) {
+  KernelShape shape = by_trip_counts(sizes, meets, device);
+  wish.grant(shape);
+  for (const int lanes : {shape.lanes, wish.lanes ? shape.lanes : shape.block}) {
+    KernelShape with_shared = shape;
+    with_shared.lanes = lanes;
+    if (lanes == shape.block && shape.lanes != shape.block && !wish.block) with_shared.lanes = with_shared.block = 128;
+    with_shared.shared = true;
+    const size_t bytes = shared_offsets(sizes, arrays, with_shared, 0).back();
+    if (bytes == 0) return shape;
+    // Half of what a multiprocessor has for eight blocks, or all that a block may have.
+    const auto limit =
+        static_cast<size_t>(lanes == shape.block || wish.lanes ? device.shared_bytes_per_block_opt_in - 8192
+                                                               : device.shared_bytes_per_block / 2);
+    if (bytes <= limit) return with_shared;
+  }
+  return shape;
+}
+
+int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
+  int64_t most = 1;
+  for (const NestSize& nest : sizes.part().nests) {
+    int64_t threads = sizes.product(nest.trips, unknown_trips);
+    if (nest.mapping == Mapping::workers) {
+      threads *= shape.lanes;
+    } else if (nest.mapping == Mapping::columns) {
+      threads = (threads + shape.columns - 1) / shape.columns * shape.block;
+    } else if (nest.trips.size() > 1) {
+      // Columns of the plane are whole blocks, or divide one.
+      const int64_t x = std::max<int64_t>(sizes.at(nest.trips.back(), 32), 1);
+      int across = power_of_two_up_to(x, shape.block);
+      for (int fewer = across / 2; fewer >= 32; fewer /= 2) {
+        if ((x + fewer - 1) / fewer * fewer < (x + across - 1) / across * across) across = fewer;
+      }
+      threads = threads / x * ((x + across - 1) / across) * across;
+    }
+    if (nest.mapping == Mapping::threads) threads = (threads + shape.unroll - 1) / shape.unroll;
+    most = std::max(most, (threads + shape.block - 1) / shape.block);
+  }
+  return most;
+}
+
+bool is_narrow(const ir::Graph& graph, const Word* args, const Sizes& sizes) {
+  constexpr int64_t limit = int64_t{1} << 31;
+  for (const ir::Value* v : graph.body->args) {
+    const Word* const words = args;
+    args += v->type.is_view() ? 1 + 2 * v->type.rank : 1;
+    if (!v->type.is_view()) continue;
+    int64_t bytes = ir::size_of(v->type.dtype);
+    for (int d = 0; d < v->type.rank; ++d) {
+      const auto extent = static_cast<int64_t>(words[1 + d]),
+                 stride = static_cast<int64_t>(words[1 + v->type.rank + d]);
+      if (extent >= limit || std::abs(stride) >= limit) return false;
+      bytes += std::max<int64_t>(extent - 1, 0) * std::abs(stride);
+      if (bytes >= limit) return false;
+    }
+  }
+  return std::all_of(sizes.part().arrays.begin(), sizes.part().arrays.end(), [&](const ArraySize& array) {
+    return sizes.elements(array) * ir::size_of(array.alloc->result()->type.dtype) < limit;
+  });
+}
+
+}  // namespace appy::gpu

@@ -1,0 +1,60 @@
+// Which shape a kernel is launched in: threads, lanes and blocks, from the trip counts of one entry.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gpu/codegen.h"
+#include "gpu/device.h"
+#include "gpu/host_part.h"
+#include "ir/ir.h"
+
+namespace appy::gpu {
+
+/// What the host's part of a region said for one entry.
+class Sizes {
+ public:
+  Sizes(const HostPart& part, const ir::Word* words) : part_(part), words_(words) {}
+
+  int64_t at(int word, int64_t unknown) const {
+    return word < 0 ? unknown : static_cast<int64_t>(words_[static_cast<size_t>(word)]);
+  }
+  int64_t product(const std::vector<int>& words, int64_t unknown) const;
+  /// Elements of an array, at most.
+  int64_t elements(const ArraySize&) const;
+  const HostPart& part() const { return part_; }
+
+ private:
+  const HostPart& part_;
+  const ir::Word* words_;
+};
+
+/// What is not chosen from trip counts; 0 where it is.
+struct Wish {
+  int block = 0, lanes = 0, columns = 0, unroll = 0;
+  int64_t blocks = 0;  // as far as they are resident together where they have to be
+  friend auto operator<=>(const Wish&, const Wish&) = default;
+
+  /// APPY_CUDA_SHAPE, "block=256,lanes=32,columns=16,unroll=4", and APPY_CUDA_BLOCKS.
+  static Wish of_environment();
+  void grant(KernelShape&) const;
+};
+
+/// `meets`: all blocks wait for each other.
+KernelShape shape_for(const Sizes&, std::span<const ArrayUse>, bool meets, const Properties&, const Wish&);
+
+/// Blocks that the nests have use for.
+int64_t blocks_for(const Sizes&, const KernelShape&);
+
+/// Is no byte of an array 2^31 or more away from its first element? `args` are the graph's argument words.
+bool is_narrow(const ir::Graph&, const ir::Word* args, const Sizes&);
+
+/// Where in shared memory the arrays lie that each worker of a block has for itself, from `begin` on: one offset an
+/// array, which counts for no other array, and the end.
+std::vector<size_t> shared_offsets(const Sizes&, std::span<const ArrayUse>, const KernelShape&, size_t begin);
+
+/// Bytes of one array for all workers of a block, or all that `owners` own.
+size_t bytes_of(const Sizes&, const ArrayUse&, const ArraySize&, int64_t owners);
+
+}  // namespace appy::gpu

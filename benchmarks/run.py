@@ -1,9 +1,10 @@
 """Side-by-side timings: appy against others (sides.py), each in a process of its own.
 
 usage: python benchmarks/run.py --suite loops [--only saxpy,dot] [--rounds 15] [--json FILE] [--plot FILE]
+       python benchmarks/run.py --suite npbench --preset M [--device cuda] [--budget 600]
 
 A suite is a module of kernels/: `loops`, or `arrays` (array statements; its cases have no C version, C measures the
-bandwidth only). Its SIDES are those compared, as far as they are installed.
+bandwidth only). Its SIDES are those compared, as far as they are installed. `npbench` is the package scientific/.
 
 A case is first checked: every side's result and written arrays must agree. Then, round by round, each side times the
 same number of calls in turn while the others are stopped (SIGSTOP), so that nobody's spinning threads disturb the next.
@@ -18,42 +19,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import importlib.metadata
 import importlib.util
 import json
-import os
-import pickle
-import platform
-import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import sides
+from figures import MARKS, geomean, interval, machine, verdict, versions
+from processes import Worker
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "kernels"))
-MARKS = {"ahead": "+", "behind": "-", "even": "~", "tie": "="}
-
-
-class Worker:
-    def __init__(self, side: str, folder: Path, suite: str) -> None:
-        command = [sys.executable, str(HERE / "worker.py"), side, str(folder), suite]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def ask(self, verb, argument):
-        self.process.send_signal(signal.SIGCONT)
-        pickle.dump((verb, argument), self.process.stdin)
-        self.process.stdin.flush()
-        answer = pickle.load(self.process.stdout)
-        self.process.send_signal(signal.SIGSTOP)
-        return answer
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
 
 
 # Share of elements that may differ: at the edge of the set one rounding decides when a point escapes.
@@ -71,12 +49,6 @@ def agree(name, got, want):
             assert np.mean(~np.isclose(g, w, rtol=1e-9, atol=1e-9)) <= CHAOTIC[name], name
         else:
             np.testing.assert_allclose(g, w, rtol=1e-9, atol=1e-9)
-
-
-def interval(ratios, rng):
-    """Median and its 95 % bootstrap interval."""
-    samples = np.median(rng.choice(ratios, (2000, len(ratios))), axis=1)
-    return float(np.median(ratios)), float(np.percentile(samples, 2.5)), float(np.percentile(samples, 97.5))
 
 
 def measure(workers, name, rounds, rng):
@@ -105,25 +77,13 @@ def triad(worker, name, n):
     return 24 * n / min(worker.ask("time", 20) for _ in range(5))
 
 
-def verdict(row, side, name, bandwidth, suite):
+def judge(row, side, name, bandwidth, suite):
     if side not in row["ratio"]:
         return "-"
-    if name in suite.TRAFFIC:
-        if all(suite.TRAFFIC[name] / row["seconds"][s] >= 0.95 * bandwidth for s in ("appy", side)):
-            return "tie"
-    _, low, high = row["ratio"][side]
-    return "ahead" if low > 1 else "behind" if high < 1 else "even"
-
-
-def machine():
-    with open("/proc/cpuinfo") as file:
-        model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown")
-    gcc = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
-    versions = {"python": platform.python_version(), "numpy": np.__version__, "gcc": gcc}
-    for package in ("numba", "pythran", "numexpr"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[package] = importlib.metadata.version(package)
-    return {"cpu": model, "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(), **versions}
+    tie = name in suite.TRAFFIC and all(
+        suite.TRAFFIC[name] / row["seconds"][s] >= 0.95 * bandwidth for s in ("appy", side)
+    )
+    return verdict(row["ratio"][side], tie)
 
 
 def print_row(name, row, others):
@@ -167,19 +127,27 @@ def plot(rows, others, path):
     figure.savefig(path, dpi=130)
 
 
-def geomean(values):
-    return float(np.exp(np.mean(np.log(values)))) if values else float("nan")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--suite", choices=["loops", "arrays"], required=True)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--sides", help="those of the suite, if not given")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--suite", choices=["loops", "arrays", "npbench"], required=True)
+    parser.add_argument("--only", default="", help="names of kernels, with commas between")
+    parser.add_argument("--sides", help="those of the suite that are installed, if not given")
+    parser.add_argument("--rounds", type=int, default=15, help="at most")
+    parser.add_argument("--json", type=Path, help="where results go; npbench has a name by default and goes on from it")
+    parser.add_argument("--plot", type=Path, help="a picture; for npbench a folder of pictures")
+    npbench = parser.add_argument_group("npbench")
+    npbench.add_argument("--preset", choices=["tiny", "S", "M", "L", "paper"], default="M")
+    npbench.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    npbench.add_argument("--budget", type=float, default=float("inf"), help="seconds, after which no kernel is begun")
+    npbench.add_argument("--limit", type=float, default=90, help="seconds for each version's first call")
+    npbench.add_argument("--restart", action="store_true", help="forget what the JSON file holds")
+    npbench.add_argument("--python", action="append", default=[], metavar="SIDE=PATH", help="a side's interpreter")
     options = parser.parse_args()
+    if options.suite == "npbench":
+        from scientific import suite
+
+        suite.run(options)
+        return
 
     suite = importlib.import_module(options.suite)
     wanted = options.only.split(",") if options.only else list(suite.CASES)
@@ -202,7 +170,7 @@ def main():
         print(f"{'milliseconds':16}{'appy':>9} " + " ".join(f"{side:>35}" for side in others))
         for name in wanted:
             row = measure(workers, name, options.rounds, rng)
-            row["verdict"] = {s: verdict(row, s, name, bandwidth, suite) for s in others}
+            row["verdict"] = {s: judge(row, s, name, bandwidth, suite) for s in others}
             rows[name] = row
             print_row(name, row, others)
             if name in suite.TRAFFIC:
@@ -219,7 +187,7 @@ def main():
             f"{summary[side]['ahead_or_tie']}, at least 1.2x on {summary[side]['at_least_1.2']}"
         )
     if options.json:
-        report = {"machine": machine(), "bandwidth": bandwidth, "rows": rows, "summary": summary}
+        report = {"machine": {**machine(), **versions()}, "bandwidth": bandwidth, "rows": rows, "summary": summary}
         options.json.write_text(json.dumps(report, indent=1))
     if options.plot:
         plot(rows, others, options.plot)

@@ -1,7 +1,7 @@
 """One side of a comparison in a process of its own: prepares a case, and times it when told. Driven by run.py.
 
-usage: python worker.py SIDE FOLDER SUITE   with SIDE one of sides.SIDES and SUITE a module of kernels/; requests and
-answers are pickles on pipes.
+usage: python worker.py SIDE FOLDER SUITE   with SIDE one of sides.SIDES and SUITE a module of kernels/, or one of
+scientific/sides.py and `scientific:cpu` or `scientific:cuda`; requests and answers are pickles on pipes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import sides
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "kernels"), str(HERE.parent)]
@@ -22,6 +21,8 @@ sys.path[:0] = [str(HERE / "kernels"), str(HERE.parent)]
 
 class Side:
     def __init__(self, side: str, folder: Path, suite) -> None:
+        import sides
+
         self.function = sides.SIDES[side](suite, folder)
         self.suite = suite
         self.call = None
@@ -51,8 +52,14 @@ class Side:
         return (time.perf_counter() - start) / calls
 
 
+def side_of(name, folder, suite):
+    if suite.startswith("scientific:"):
+        return importlib.import_module("scientific.timed").Side(name, suite.partition(":")[2], folder)
+    return Side(name, folder, importlib.import_module(suite))
+
+
 def main():
-    side = Side(sys.argv[1], Path(sys.argv[2]), importlib.import_module(sys.argv[3]))
+    side = side_of(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not mix with the answers
     while True:

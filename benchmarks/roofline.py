@@ -1,0 +1,112 @@
+"""The roofline of this machine: bandwidth of STREAM's triad for arrays of several sizes, and the flops of a product."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+FOOTPRINTS = [1 << k for k in range(17, 30, 2)]  # bytes of the triad's three arrays
+
+
+def best_seconds(call, least=0.15) -> float:
+    """The shortest of several calls."""
+    call()
+    best, begin = float("inf"), time.perf_counter()
+    while time.perf_counter() - begin < least:
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def triads(folder: Path) -> list:
+    """Functions of a length and three arrays."""
+    import sides
+
+    source, library = Path(__file__).parent / "kernels" / "loops.c", folder / "triads.so"
+    try:
+        subprocess.run(["gcc", *sides.C_FLAGS, str(source), "-o", str(library), "-lm"], check=True)
+    except (OSError, subprocess.CalledProcessError):  # no compiler: NumPy, on one thread
+        return [lambda n, a, b, c: np.add(b, c, out=a)]
+    lib = ctypes.CDLL(str(library))
+
+    def calling(function, threads):
+        def call(n, *arrays):
+            lib.omp_set_num_threads(threads)
+            function(ctypes.c_int64(n), *(ctypes.c_void_p(x.ctypes.data) for x in arrays))
+
+        return call
+
+    # One thread is faster where the arrays are small.
+    return [calling(f, t) for f in (lib.triad, lib.triad_streaming) for t in {1, len(os.sched_getaffinity(0))}]
+
+
+def measure_cpu(folder: Path) -> dict:
+    functions = triads(folder)
+    bandwidth = {}
+    for footprint in FOOTPRINTS:
+        n = footprint // 24
+        arguments = n, np.zeros(n), np.ones(n), np.ones(n)
+        bandwidth[footprint] = 24 * n / min(best_seconds(partial(f, *arguments)) for f in functions)
+    flops = {}
+    for dtype in ("float64", "float32"):
+        x = np.ones((1536, 1536), dtype=dtype)
+        out = np.empty_like(x)
+        flops[dtype] = 2 * len(x) ** 3 / best_seconds(lambda x=x, out=out: np.matmul(x, x, out=out), 0.5)
+    return {"bandwidth": bandwidth, "flops": flops}
+
+
+def measure_gpu(folder: Path) -> dict:
+    import cupy as cp
+
+    def seconds(call, calls):
+        begin, end = cp.cuda.Event(), cp.cuda.Event()
+        best = float("inf")
+        for _ in range(5):
+            begin.record()
+            for _ in range(calls):
+                call()
+            end.record()
+            end.synchronize()
+            best = min(best, cp.cuda.get_elapsed_time(begin, end) * 1e-3 / calls)
+        return best
+
+    triad = cp.ElementwiseKernel("float64 b, float64 c", "float64 a", "a = b + 3.0 * c", "triad")
+    bandwidth = {}
+    for footprint in (1 << 24, 1 << 26, 1 << 28, 1 << 30, 1 << 32):
+        n = footprint // 24
+        bandwidth[footprint] = 24 * n / seconds(partial(triad, cp.ones(n), cp.ones(n), cp.zeros(n)), 20)
+    flops = {}
+    for dtype in ("float64", "float32"):
+        x = cp.ones((8192, 8192), dtype=dtype)
+        flops[dtype] = 2 * len(x) ** 3 / seconds(lambda x=x: cp.matmul(x, x), 3)
+    return {"bandwidth": bandwidth, "flops": flops, "device": cp.cuda.runtime.getDeviceProperties(0)["name"].decode()}
+
+
+def measure(device: str, folder: Path) -> dict:
+    """In a process of its own: threads and contexts end with it."""
+    code = "import sys, json, pathlib, roofline\nprint(json.dumps(getattr(roofline, sys.argv[1])(pathlib.Path(sys.argv[2]))))"
+    name = "measure_cpu" if device == "cpu" else "measure_gpu"
+    command = [sys.executable, "-c", code, name, str(folder)]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def floor(roofline: dict, bytes: int, flops: int, dtype: str) -> tuple[float, str]:
+    """The least seconds, and whether `memory` or `arithmetic` takes them.
+
+    The bandwidth is that of a triad on as many bytes. Integers do half of float32's operations: nothing fuses two.
+    """
+    sizes = sorted(roofline["bandwidth"], key=int)
+    size = next((s for s in sizes if int(s) >= bytes), sizes[-1])
+    peak = roofline["flops"]["float32"] / 2 if dtype == "int32" else roofline["flops"][dtype]
+    memory, arithmetic = bytes / roofline["bandwidth"][size], flops / peak
+    return (memory, "memory") if memory >= arithmetic else (arithmetic, "arithmetic")

@@ -1,0 +1,135 @@
+"""What a worker process does for one side of the suite: runs a version once and compares, then times it when told."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from pathlib import Path
+
+import figures
+import numpy as np
+
+from scientific.kernels import KERNELS
+from scientific.results import agree, outcome
+from scientific.sides import create
+
+
+def save_arguments(folder: Path, arguments) -> None:
+    """Writes what `load_arguments` reads: other processes need not make the data again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, a in enumerate(arguments):
+        if isinstance(a, np.ndarray):
+            np.save(folder / f"{i}.npy", a)
+    rest = [None if isinstance(a, np.ndarray) else a if isinstance(a, int) else float(a) for a in arguments]
+    (folder / "rest.pickle").write_bytes(pickle.dumps(rest))
+
+
+def load_arguments(folder: Path, shared: bool) -> tuple:
+    """The arguments; with `shared` the pages of their arrays are those of the files until they are written."""
+    rest = pickle.loads((folder / "rest.pickle").read_bytes())
+
+    def load(i):
+        path = folder / f"{i}.npy"
+        return np.load(path, mmap_mode="c").view(np.ndarray) if shared else np.load(path)
+
+    # Definitions take NumPy's scalars, of the arrays' type.
+    return tuple(load(i) if a is None else np.float64(a) if isinstance(a, float) else a for i, a in enumerate(rest))
+
+
+class Side:
+    """The verbs that the parent sends; folders hold `small` and `timed` arguments, and `want`, a reference's outcome."""
+
+    def __init__(self, side: str, device: str, folder: Path) -> None:
+        self.side = create(side, device, folder)
+        self.folder = folder
+
+    def about(self, _):
+        return self.side.about() | figures.versions()
+
+    def versions(self, name):
+        """The versions of a kernel that this side has."""
+        self.kernel = KERNELS[name]
+        self.makers = self.side.versions(name)
+        return list(self.makers)
+
+    def first(self, version):
+        """Runs a version on small arguments and compares; seconds of that call, with what it compiles."""
+        small = load_arguments(self.folder / self.kernel.name / "small", shared=False)
+        given = self.side.given(small)
+        try:
+            self.side.compiled_before = 0.0
+            start = time.perf_counter()
+            self.function = self.makers[version]()
+            if self.function is None:
+                return {"failed": "it does not compile this kernel"}
+            result = self.function(*given)
+            self.side.wait(result)
+            seconds = time.perf_counter() - start + self.side.compiled_before
+            agree(self.kernel, self.outcome(given, result), self.load("want_small"))
+        except AssertionError as error:
+            return {"failed": f"wrong: {error}"}
+        except Exception as error:
+            return {
+                "failed": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error) else ''}"
+            }
+        return {"first_call": seconds}
+
+    def load(self, name):
+        return [np.load(f, mmap_mode="r") for f in sorted((self.folder / self.kernel.name / name).glob("*.npy"))]
+
+    def outcome(self, given, result):
+        if self.side.functional:  # they return what others write, first
+            results = list(result) if isinstance(result, (tuple, list)) else [result]
+            return [self.side.host(r) for r in results]
+        return [self.side.host(r) for r in outcome(self.kernel, given, result)]
+
+    def prepare(self, shared):
+        """Runs the version at full size and compares with what the first side left there; seconds of a call."""
+        try:
+            arguments = load_arguments(self.folder / self.kernel.name / "timed", shared)
+            self.given = self.side.given(arguments)
+            written = () if self.side.functional else self.kernel.written
+            self.fresh = [(self.given[i], self.side.copy(self.given[i])) for i in written]
+            del arguments
+            result = self.function(*self.given)
+            self.side.wait(result)
+            got = self.outcome(self.given, result)
+            del result
+            folder = self.folder / self.kernel.name / "want_timed"
+            if folder.exists():
+                agree(self.kernel, got, self.load("want_timed"))
+            else:
+                folder.mkdir()
+                for i, array in enumerate(got):
+                    np.save(folder / f"{i}.npy", array)
+            del got
+            best, spent = float("inf"), 0.0
+            for _ in range(4):
+                if spent < 1:
+                    seconds = self.call()
+                    best, spent = min(best, seconds), spent + seconds
+        except AssertionError as error:
+            return {"failed": f"wrong: {error}"}
+        except Exception as error:
+            return {"failed": f"{type(error).__name__}: {str(error)[:200]}"}
+        return {"pilot": best}
+
+    def call(self):
+        """Seconds of a call on fresh arguments."""
+        for array, content in self.fresh:
+            self.side.refill(array, content)
+        self.side.wait(None)
+        start = time.perf_counter()
+        result = self.function(*self.given)
+        self.side.wait(result)
+        return time.perf_counter() - start
+
+    def time(self, calls):
+        """Seconds a call, over that many after one that warms caches and threads."""
+        if calls > 1:
+            self.call()
+        return sum(self.call() for _ in range(calls)) / calls
+
+    def forget(self, _):
+        self.given = self.fresh = self.function = None
+        self.side.forget()

@@ -6,9 +6,11 @@ scientific/sides.py and `scientific:cpu` or `scientific:cuda`; requests and answ
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import pickle
+import signal
 import sys
 import time
 from pathlib import Path
@@ -59,6 +61,9 @@ def side_of(name, folder, suite):
 
 
 def main():
+    ctypes.CDLL(None).prctl(
+        1, signal.SIGKILL
+    )  # PR_SET_PDEATHSIG: a stopped process would outlive the one that drives it
     side = side_of(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not mix with the answers

@@ -64,6 +64,17 @@ def covariance(M, float_n, data):
     return cov
 
 
+@njit(fastmath=True)
+def covariance_product(M, float_n, data):
+    n = data.shape[0]
+    mean = np.zeros(M)
+    for i in range(n):
+        for j in range(M):
+            mean[j] += data[i, j]
+    data -= mean / float_n
+    return np.dot(data.T, data) / (float_n - 1.0)
+
+
 @jit
 def fdtd_2d(TMAX, ex, ey, hz, _fict_):
     m, n = hz.shape

@@ -100,30 +100,12 @@ class Appy(Plain):
 
 
 class Numba(Plain):
-    """Loops as one writes them for Numba, and the NumPy definition compiled."""
+    """Loops as one writes them for Numba, and products of matrices as its BLAS does them."""
 
     module = "numba_versions"
 
     def versions(self, name):
-        found = {"loops" if key == "default" else key: f for key, f in self.written(name).items()}
-        return {key: partial(self.compiled, f) for key, f in found.items()} | {
-            "statements": partial(self.statements, name)
-        }
-
-    def statements(self, name):
-        from numba import njit
-
-        return njit(parallel=True, fastmath=True)(reference_with_helpers(name, njit(fastmath=True)))
-
-
-def reference_with_helpers(name: str, compiled: Callable) -> Callable:
-    """A definition in a namespace in which the functions that it calls are compiled too."""
-    space = dict(vars(reference))
-    for other in set(getattr(reference, name).__code__.co_names) & space.keys():
-        if inspect.isfunction(space[other]):
-            space[other] = compiled(space[other])
-    exec(inspect.getsource(getattr(reference, name)), space)
-    return space[name]
+        return {"loops" if key == "default" else key: make for key, make in super().versions(name).items()}
 
 
 class Pythran(Plain):

@@ -91,8 +91,10 @@ class Side:
             written = () if self.side.functional else self.kernel.written
             self.fresh = [(self.given[i], self.side.copy(self.given[i])) for i in written]
             del arguments
+            start = time.perf_counter()
             result = self.function(*self.given)
             self.side.wait(result)
+            best = spent = time.perf_counter() - start
             got = self.outcome(self.given, result)
             del result
             folder = self.folder / self.kernel.name / "want_timed"
@@ -103,9 +105,8 @@ class Side:
                 for i, array in enumerate(got):
                     np.save(folder / f"{i}.npy", array)
             del got
-            best, spent = float("inf"), 0.0
             for _ in range(4):
-                if spent < 1:
+                if spent < 2:  # what is slower is what its first call here took
                     seconds = self.call()
                     best, spent = min(best, seconds), spent + seconds
         except AssertionError as error:

@@ -198,7 +198,7 @@ Traced getattr(Context& c, const Traced& t, std::string_view name) {
   if (found) return *found;
   if (has_method(t, name)) return method(t, name);
   if ((t.kind == Kind::array || t.kind == Kind::tensor) && has_tensor_method(name)) return method(t, name);
-  if (name == "outer" && is_ufunc_of_two(t)) return method(t, name);
+  if ((name == "outer" || name == "at") && is_ufunc_of_two(t)) return method(t, name);
   if (t.kind == Kind::object && has_plain_attributes(t.object.get())) {
     const Ref value = Ref::steal(PyObject_GetAttrString(t.object.get(), std::string(name).c_str()));
     if (value) return constant(c, value.get());

@@ -104,6 +104,8 @@ std::string describe(const Traced& t) {
       return "slice";
     case Kind::tuple:
       return "tuple";
+    case Kind::list:
+      return "list";
     case Kind::range:
       return "range";
     case Kind::zero_d:

@@ -278,7 +278,7 @@ std::optional<Traced> call(Context& c, const Traced& callable, Args args,
       return call_tensor_method(c, self, callable.name, args, kwargs);
     }
     if (!kwargs.empty()) refuse(c, AbortId::call_, name_of_callable(callable) + " with keyword arguments");
-    if (self.kind == Kind::object) return ufunc_outer(c, self, args);
+    if (self.kind == Kind::object) return callable.name == "at" ? ufunc_at(c, self, args) : ufunc_outer(c, self, args);
     return call_method(c, callable.items.at(0), callable.name, args);
   }
   if (callable.kind != Kind::object) refuse(c, AbortId::call_, name_of_callable(callable));

@@ -150,6 +150,11 @@ Recorder::Flow Recorder::inline_call(const Traced& function, std::vector<Traced>
   callee.caller = frame_;
   callee.locals = slots_.size();
   // A parameter is a variable: what it holds has been computed.
+  const auto is_list = [](const Traced& t) { return t.kind == Kind::list; };
+  if (std::any_of(args.begin(), args.end(), is_list)) abort(AbortId::live_out_, "a list");
+  for (const auto& [key, t] : named) {
+    if (is_list(t)) abort(AbortId::live_out_, "a list");
+  }
   for (Traced& t : args) t = is_lazy(t) && !t.tensor->ramp ? materialised(*this, t) : std::move(t);
   for (auto& [key, t] : named) t = is_lazy(t) && !t.tensor->ramp ? materialised(*this, t) : std::move(t);
   std::vector<Slot> locals = bind(function, args, named);

@@ -96,6 +96,7 @@ void Recorder::store_variable(size_t slot, Traced t) {
   if (is_lazy(t) && !t.tensor->ramp) t = materialised(*this, t);
   if (is_complex(t)) t = complex_materialised(*this, t);
   if (t.kind == Kind::method || t.kind == Kind::zero_d) abort(AbortId::live_out_, "a bound method or a 0-d array");
+  if (t.kind == Kind::list) abort(AbortId::live_out_, "a list");
   slots_[slot] = Slot::of({});
   share(t);
   slots_[slot] = Slot::of(std::move(t));
@@ -461,9 +462,10 @@ Recorder::Flow Recorder::step(const Instruction& i) {
                                    : contains(*this, a, b, i.arg != 0));
       return Flow::next;
     }
-    case Op::build_tuple_: {
+    case Op::build_tuple_:
+    case Op::build_list_: {
       Traced t;
-      t.kind = Kind::tuple;
+      t.kind = i.op == Op::build_tuple_ ? Kind::tuple : Kind::list;
       t.items.resize(static_cast<size_t>(i.arg));
       for (size_t k = t.items.size(); k-- > 0;) t.items[k] = pop();
       push(std::move(t));

@@ -355,6 +355,7 @@ TensorRef rearranged(Context& c, const TensorRef& t, std::span<const int> order)
   out.heavy = t->heavy;
   out.lanes_inside = t->lanes_inside;
   out.checks = t->checks;
+  out.shares = t->shares;
   out.inner = t->inner;
   const std::vector<Names> names = names_of(*t);
   for (int d : order) out.names.push_back(d < 0 ? Names() : names[static_cast<size_t>(d)]);

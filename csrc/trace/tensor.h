@@ -66,7 +66,9 @@ struct Tensor {
   bool lanes_inside = false;      // that loop runs along memory, so the lanes are its
   ir::Value* ramp = nullptr;      // element i is ramp + i * ramp_step, as np.arange makes it
   int64_t ramp_step = 1;
-  bool checks = false;                   // an element may leave the region, depending on what is read
+  bool shares = false;   // to NumPy it is a view of somebody else's memory: it cannot be bound to a name
+  TensorRef unravelled;  // the same elements, in row-major order, in more dimensions
+  bool checks = false;   // an element may leave the region, depending on what is read
   std::shared_ptr<const Filter> filter;  // the same elements without their positions, where they are a selection
   std::vector<Names> names;              // one a dimension
   std::vector<InnerRef> inner;           // dimensions that an element runs over
@@ -227,6 +229,8 @@ bool makes_arrays_of_numbers(PyObject* callable);
 /// The name of the callable's row, or null.
 const char* tensor_function_name(PyObject* callable);
 bool has_tensor_method(std::string_view name);
+/// ufunc.at(a, indices, b).
+Traced ufunc_at(Context&, const Traced& ufunc, std::span<const Traced> args);
 /// ufunc.outer(a, b).
 Traced ufunc_outer(Context&, const Traced& ufunc, std::span<const Traced> args);
 Traced call_tensor_method(Context&, const Traced& self, const std::string& name, std::span<const Traced> args,

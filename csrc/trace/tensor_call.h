@@ -49,4 +49,14 @@ Traced eye(const Call&);
 Traced upper_triangle(const Call&);
 Traced lower_triangle(const Call&);
 
+// tensor_joined.cpp
+Traced reshape(const Call&);
+Traced ravel(const Call&);
+Traced flatten(const Call&);
+Traced concatenate(const Call&);
+Traced stack(const Call&);
+Traced hstack(const Call&);
+Traced vstack(const Call&);
+Traced column_stack(const Call&);
+
 }  // namespace appy::trace

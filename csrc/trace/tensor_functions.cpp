@@ -339,6 +339,13 @@ constexpr TensorFunction functions[] = {
     {"numpy", "einsum", "subscripts a b c d", einsum_call},
     {"numpy", "transpose", "a axes", transpose},
     {"numpy", "expand_dims", "a axis", expand_dims},
+    {"numpy", "reshape", "a shape order copy", reshape},
+    {"numpy", "ravel", "a order", ravel},
+    {"numpy", "concatenate", "arrays axis out dtype casting", concatenate},
+    {"numpy", "stack", "arrays axis out dtype casting", stack},
+    {"numpy", "hstack", "arrays dtype casting", hstack},
+    {"numpy", "vstack", "arrays dtype casting", vstack},
+    {"numpy", "column_stack", "arrays", column_stack},
     {"numpy", "diagonal", "a offset axis1 axis2", diagonal},
     {"numpy", "diag", "a offset", diag},
     {"numpy", "trace", "a offset axis1 axis2 dtype out", trace_of},
@@ -384,6 +391,8 @@ constexpr TensorFunction methods[] = {
     {"", "cumprod", "a axis dtype out", cumulative<BinaryOp::multiply>},
     {"", "diagonal", "a offset axis1 axis2", diagonal},
     {"", "trace", "a offset axis1 axis2 dtype out", trace_of},
+    {"", "ravel", "a order", ravel},
+    {"", "flatten", "a order", flatten},
     {"", "dot", "a b out", product},
     {"", "astype", "a dtype order casting subok copy", astype},
     {"", "copy", "a order", copy},
@@ -449,7 +458,7 @@ const char* tensor_function_name(PyObject* callable) {
 }
 
 bool has_tensor_method(std::string_view name) {
-  return name == "transpose" ||
+  return name == "transpose" || name == "reshape" ||
          std::any_of(std::begin(methods), std::end(methods), [&](const TensorFunction& f) { return name == f.name; });
 }
 
@@ -463,7 +472,12 @@ Traced call_tensor_method(Context& c, const Traced& self, const std::string& nam
     }
     return transpose(Call(c, "transpose", "a axes", all, kwargs));
   }
+  if (name == "reshape" && args.size() != 1) {
+    all.push_back(tuple_of({args.begin(), args.end()}));
+    return reshape(Call(c, "reshape", "a shape order copy", all, kwargs));
+  }
   all.insert(all.end(), args.begin(), args.end());
+  if (name == "reshape") return reshape(Call(c, "reshape", "a shape order copy", all, kwargs));
   for (const TensorFunction& f : methods) {
     if (name == f.name) return f.handler(Call(c, f.name, f.parameters, all, kwargs));
   }

@@ -298,6 +298,7 @@ TensorRef expression_of(Context&, const TensorRef& t, const Selection& s) {
   out.heavy = t->heavy;
   out.lanes_inside = t->lanes_inside;
   out.checks = t->checks;
+  out.shares = t->shares && !s.gathers;
   for (const Selected& d : s.dims) out.checks |= d.gathered && (!d.in_range || d.gathered->checks);
   out.shape = s.shape;
   out.names = s.names;

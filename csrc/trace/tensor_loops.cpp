@@ -11,6 +11,7 @@
 namespace appy::trace {
 namespace {
 
+using ir::CheckKind;
 using ir::Value;
 
 /// The dimension of the base whose neighbours are neighbours in memory, or -1.
@@ -263,6 +264,7 @@ TensorRef materialised(Context& c, const TensorRef& t) {
 
 Traced materialised(Context& c, const Traced& t) {
   if (!is_lazy(t)) return t;
+  if (t.tensor->shares) refuse(c, AbortId::operands_, "a name for an array in another shape");
   const TensorRef made = materialised(c, t.tensor);
   return made->base;
 }
@@ -285,6 +287,26 @@ TensorRef before_stores(Context& c, const Tensor& target, const TensorRef& sourc
   return conflict ? materialised(c, source) : source;
 }
 
+/// A vector from elements in more dimensions: loops over those.
+void assign_unravelled(Context& c, const Tensor& target, const TensorRef& source) {
+  const std::vector<Value*>& shape = target.shape;
+  const std::vector<std::span<Value* const>> both = {source->shape, shape};
+  require_same_extent(c, shape[0], source->shape[0], {CheckKind::broadcast_, "into", both});
+  const TensorRef t = before_stores(c, target, source->unravelled, false);
+  const Mapping mapping = plan(c, {t->shape, names_of(*t), t->inner, reads_of(t), !t->lanes_inside, t->checks});
+  Emit e(c);
+  const auto element = [&](Index index) { return cast_element(c, t->at(c, index), target.dtype); };
+  for_each(c, t->shape, mapping, element, [&](Index index, Value* v) {
+    Value* flat = e.i64(0);
+    for (size_t d = 0; d < index.size(); d++) {
+      Value* scaled = known_integer(flat) == 0 ? flat : e.op(Opcode::mul_, {flat, t->shape[d]});
+      flat = known_integer(scaled) == 0 ? index[d] : e.op(Opcode::add_, {scaled, index[d]});
+    }
+    Value* const at[] = {flat};
+    c.builder().store(v, target.base.value, positions(c, target, at));
+  });
+}
+
 void assign(Context& c, const TensorRef& target, const Traced& value) {
   if (!target->is_view()) refuse(c, AbortId::operands_, "an assignment to elements of an expression");
   c.mark_written(target->base);
@@ -300,6 +322,7 @@ void assign(Context& c, const TensorRef& target, const Traced& value) {
   }
   TensorRef source = as_tensor(c, value);
   if (same_view(*target, *source)) return;  // x[i] op= y ends in x[i] = x[i]
+  if (source->unravelled && target->rank() == 1) return assign_unravelled(c, *target, source);
   source = broadcast_to(c, source, shape);
   source = before_stores(c, *target, source, true);
   std::vector<Read> touched = reads_of(source);

@@ -373,6 +373,11 @@ Traced position(Context& c, bool max, const TensorRef& t, const Axes& axes) {
 
 Traced reduce(Context& c, Reduction kind, const TensorRef& given, const Axes& axes, std::optional<DType> dtype,
               const Traced& ddof) {
+  if (given->unravelled && !axes.keep && axes.reduced[0]) {
+    Axes all;
+    all.reduced.assign(given->unravelled->shape.size(), true);
+    return reduce(c, kind, given->unravelled, all, dtype, ddof);
+  }
   // What may leave the region leaves it before anything is stored; what is computed twice is stored once.
   const bool twice = kind == Reduction::var || kind == Reduction::std;
   const TensorRef t = given->checks || given->heavy || (twice && !given->is_view()) ? materialised(c, given) : given;

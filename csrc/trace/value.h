@@ -21,6 +21,7 @@ enum class Kind : uint8_t {
   method,   // `items[0]` is self, `name` the attribute: x.sum, i.bit_length
   null,     // the NULL that CPython pushes for calls
   tensor,   // `tensor`: part of an array, or an expression of arrays that has not been computed (tensor.h)
+  list,     // `items`; of a list display, on the stack only
   slice,    // `items`: start, stop, step
   complex,  // complex.h: `items` are the parts, or `value` is a whole array of pairs
   zero_d,   // `type` (a NumPy scalar's) and `value`: a 0-d array that is no variable, as np.where returns for scalars

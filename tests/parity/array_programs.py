@@ -451,3 +451,24 @@ def kmeans_assignment(points, centres):
         d = np.sum((centres - points[i]) ** 2, axis=1)
         labels[i] = np.argmin(d)
     return labels
+
+
+@program(matrices((12, 6), (5, 6), (72,)), dtypes=NUMBERS)
+def joined_and_reshaped(a, b, v):
+    # pragma 0=>parallel 1=>simd
+    c = np.concatenate((a, b, a[:2] + 1))
+    # pragma 0=>parallel
+    d = np.stack((b[0], b[1], a[2]), axis=1)
+    # pragma 0=>parallel,simd
+    v[:] = v + a.ravel()
+    # pragma 0=>parallel
+    e = v.reshape(9, -1) - v[:8]
+    return c, d, e, np.max(a.reshape(-1)), a.T.ravel().argmin()
+
+
+@program(lambda dtype, rng: (values(rng, dtype, 20), rng.integers(-20, 20, 100), values(rng, dtype, 100)), scale=64.0)
+def updates_by_index(h, at, v):
+    # pragma sequential for
+    for i in range(2):
+        np.add.at(h, at, v)
+        np.maximum.at(h, at[::3], v[i])

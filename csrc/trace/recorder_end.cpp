@@ -51,8 +51,9 @@ bool is_opaque(const Instruction& i) {
                      [&](const char* word) { return name.find(word) != std::string::npos; });
 }
 
-/// Variables that may be read from instruction `start` on, by localsplus.
-std::vector<bool> live_variables(PyCodeObject* code, const std::vector<Instruction>& text, int start) {
+/// Variables that may be read from instruction `start` on, or by the handler of what the region at offset `begin`
+/// raises, by localsplus.
+std::vector<bool> live_variables(PyCodeObject* code, const std::vector<Instruction>& text, int begin, int start) {
   const auto variables = static_cast<size_t>(code->co_nlocalsplus);
   for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(code->co_names); ++n) {
     // What looks into the frame sees every variable.
@@ -98,6 +99,13 @@ std::vector<bool> live_variables(PyCodeObject* code, const std::vector<Instructi
     }
   }
   std::vector<bool> out = live[static_cast<size_t>(start)];
+  for (size_t k = 0; k < text.size(); ++k) {
+    if (text[k].offset < begin) continue;
+    if (handler[k] < 0) break;
+    const std::vector<bool>& raised = live[static_cast<size_t>(handler[k])];
+    for (size_t v = 0; v < variables; ++v) out[v] = out[v] || raised[v];
+    break;
+  }
   for (size_t v = 0; v < variables; ++v) {
     if (pycompat::is_cell(code, static_cast<int>(v))) out[v] = true;
   }
@@ -158,8 +166,9 @@ bool Recorder::may_drop(size_t slot, const Slot& last) {
   const bool element = last.kind == Slot::Kind::value && is_zero_d_array(last.traced);
   if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus) || !(is_costly(last) || element || for_device()))
     return false;
-  if (!bytecode::handlers(region_.code).empty()) return false;
-  if (live_after_.empty()) live_after_ = live_variables(region_.code, region_frame_.text->instructions, end_);
+  if (live_after_.empty()) {
+    live_after_ = live_variables(region_.code, region_frame_.text->instructions, region_.begin, end_);
+  }
   return !live_after_[slot];
 }
 

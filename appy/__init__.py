@@ -14,13 +14,14 @@ from __future__ import annotations
 import atexit as _atexit
 from typing import Any
 
-from . import _C
+from . import _C, _tune_kernels
 from ._api import _finish, config, disable, enable, enabled, lower, stats, synchronize, tell_wheel_folders
 from ._errors import AppyWarning, CompileError, DeviceError, DeviceMemoryError, PragmaError
 from ._jit import jit
 from ._warn import warn as _warn_from_compiler
 
 _C.set_hooks(_warn_from_compiler, CompileError)
+_C.set_tuning(_tune_kernels.load, _tune_kernels.save, _tune_kernels.progress)
 _C.set_device_errors(DeviceError, DeviceMemoryError)
 tell_wheel_folders()
 _atexit.register(_finish)

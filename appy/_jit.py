@@ -68,6 +68,8 @@ def jit(function: Any = None, /, **options: Any) -> Any:
         from ._tune import spec_of
 
         spec = spec_of(options["tune"])
+    if spec == {}:
+        region_options = tuple(sorted((*region_options, ("tune", True))))
     if function is None:
         return lambda f: _decorate(f, region_options, spec)
     return _decorate(function, region_options, spec)

@@ -22,6 +22,7 @@ from typing import Any
 
 from . import _C, _tune_store
 from ._rewrite import Options, original_of, regions_of, rewrite
+from ._tune_kernels import progress
 from ._warn import warn
 
 Values = dict[str, Any]
@@ -90,13 +91,18 @@ class Tuner:
         with self.lock:
             candidate = kind.started % len(self.variants)
             kind.started += 1
+        _C.gpu_synchronize()  # what a device does is part of the call
         start = time.perf_counter()
         result = self.variants[candidate](*args, **kwargs)
+        _C.gpu_synchronize()
         seconds = time.perf_counter() - start
         with self.lock:
             kind.times[candidate].append(seconds)
             if kind.best is None:
                 self._choose(kind, candidate)
+            total = _CALLS * len(kind.times)
+            done = total if kind.best is not None else sum(min(len(times), _CALLS) for times in kind.times)
+        progress(self.function.__qualname__, done, total)
         return result
 
     def _kind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Kind:

@@ -10,6 +10,7 @@
 #include "gpu/kernel.h"
 #include "ir/verify.h"
 #include "jit_report.h"
+#include "jit_tuning.h"
 #include "lower.h"
 #include "passes/pass.h"
 #include "pycompat/signals.h"
@@ -108,6 +109,8 @@ std::unique_ptr<runtime::Kernel> compile_for(Backend backend, const ir::Graph& g
   }
   gpu_options.makes_on_device = signature.device >= 0;
   gpu_options.keep_listing = listing;
+  if (options.tune) gpu_options.tuning = tuning_store(options.name);
+  gpu_options.source_line = source_line;
   gpu_options.compile_host = [&](const ir::Graph& part) { return compile_for_cpu(part, options, false); };
   return gpu::compile(graph, std::move(gpu_options));
 }

@@ -35,6 +35,7 @@ struct RegionOptions {
   bool captured = false;  // a group that is entered only where the arrays are for a device
   bool auto_simd = true;  // the innermost loop of an array statement has lanes without being told
   bool dry_run = false;   // compile and dump, then let the interpreter run the statement
+  bool tune = false;      // shapes of kernels on devices are chosen by measurement
   int threads = 0;        // 0: as many as this process may use
   Backend backend = Backend::automatic;
   uint8_t dump = 0;          // Stage bits printed to stderr as they are made, besides those of APPY_DUMP

@@ -125,6 +125,16 @@ std::vector<RemarkReport> remarks_of(const ir::Graph& graph) {
   return remarks;
 }
 
+std::string source_line(const std::string& file, int line) {
+  const Ref module = Ref::steal(PyImport_ImportModule("linecache"));
+  const Ref text =
+      Ref::steal(module ? PyObject_CallMethod(module.get(), "getline", "si", file.c_str(), line) : nullptr);
+  const char* utf8 = text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  const std::string out = utf8 ? utf8 : "";
+  PyErr_Clear();
+  return out;
+}
+
 namespace {
 
 std::string text_of(const trace::ArrayCount& count) {

@@ -37,6 +37,9 @@ std::vector<RemarkReport> remarks_of(const ir::Graph&);
 /// The arrays that the interpreter would make, and those that the graph still makes; empty where there are none.
 std::string arrays_of(const trace::Result&);
 
+/// What Python's linecache has for a line; empty where it has nothing.
+std::string source_line(const std::string& file, int line);
+
 /// The report of a combination of types that could not be compiled.
 SpecializationReport refusal(const Abort&, const RegionOptions&, std::string signature);
 /// "f: the loop at a.py:3 runs in the interpreter: reason (b.py:4); remedy".

@@ -17,6 +17,7 @@
 #include "gpu/prelude.h"
 #include "gpu/self_test.h"
 #include "jit.h"
+#include "jit_tuning.h"
 #include "lower.h"
 #include "pragma/pragma.h"
 #include "pycompat/locals.h"
@@ -145,11 +146,17 @@ void set_options(Options& to, const Setter<Options> (&setters)[count], const py:
 }
 
 constexpr Setter<appy::RegionOptions> region_setters[] = {
-    {"exact", assign<&appy::RegionOptions::exact>},         {"strict", assign<&appy::RegionOptions::strict>},
-    {"dry_run", assign<&appy::RegionOptions::dry_run>},     {"group", assign<&appy::RegionOptions::group>},
-    {"captured", assign<&appy::RegionOptions::captured>},   {"threads", assign<&appy::RegionOptions::threads>},
-    {"backend", set_backend<appy::RegionOptions>},          {"dump", set_dump<appy::RegionOptions>},
-    {"auto_simd", assign<&appy::RegionOptions::auto_simd>}, {"keep_stages", assign<&appy::RegionOptions::keep_stages>},
+    {"exact", assign<&appy::RegionOptions::exact>},
+    {"strict", assign<&appy::RegionOptions::strict>},
+    {"dry_run", assign<&appy::RegionOptions::dry_run>},
+    {"group", assign<&appy::RegionOptions::group>},
+    {"tune", assign<&appy::RegionOptions::tune>},
+    {"captured", assign<&appy::RegionOptions::captured>},
+    {"threads", assign<&appy::RegionOptions::threads>},
+    {"backend", set_backend<appy::RegionOptions>},
+    {"dump", set_dump<appy::RegionOptions>},
+    {"auto_simd", assign<&appy::RegionOptions::auto_simd>},
+    {"keep_stages", assign<&appy::RegionOptions::keep_stages>},
 };
 
 constexpr Setter<appy::Config> config_setters[] = {
@@ -498,6 +505,12 @@ PYBIND11_MODULE(_C, m) {
   m.def("is_enabled", &appy::frame::is_enabled);
   m.def("set_hooks", &set_hooks, py::arg("warn"), py::arg("compile_error"));
   m.def("set_device_errors", &set_device_errors, py::arg("error"), py::arg("memory"));
+  m.def(
+      "set_tuning",
+      [](const py::object& load, const py::object& save, const py::object& progress) {
+        appy::set_tuning(load.ptr(), save.ptr(), progress.ptr());
+      },
+      py::arg("load"), py::arg("save"), py::arg("progress"));
   m.def("get_config", &get_config);
   m.def("set_config", &set_config, py::arg("changes"));
   m.def(

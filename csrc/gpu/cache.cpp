@@ -105,13 +105,7 @@ std::string key_of(const Source& source, int compute_capability, const std::stri
   return out;
 }
 
-std::string file_name(const std::string& key) {
-  const Hash hash(key);
-  char name[64];
-  std::snprintf(name, sizeof name, "%016llx%016llx%s", static_cast<unsigned long long>(hash.multiplied),
-                static_cast<unsigned long long>(hash.folded), kSuffix);
-  return name;
-}
+std::string file_name(const std::string& key) { return fingerprint(key) + kSuffix; }
 
 std::string cache_folder() {
   const char* named = std::getenv("APPY_CACHE_DIR");
@@ -263,6 +257,14 @@ void prune(int folder) {
 }
 
 }  // namespace
+
+std::string fingerprint(std::string_view text) {
+  const Hash hash(text);
+  char digits[40];
+  std::snprintf(digits, sizeof digits, "%016llx%016llx", static_cast<unsigned long long>(hash.multiplied),
+                static_cast<unsigned long long>(hash.folded));
+  return digits;
+}
 
 std::optional<Image> load_image(const Source& source, int compute_capability, const std::string& compiler) {
   std::string problem;

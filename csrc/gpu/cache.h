@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "gpu/nvrtc.h"
 
@@ -20,6 +21,9 @@ Image cached_compile(const Source&, int compute_capability, bool* hit = nullptr)
 /// The parts, for tests. `compiler` is compiler_identity().
 std::optional<Image> load_image(const Source&, int compute_capability, const std::string& compiler);
 bool store_image(const Source&, int compute_capability, const std::string& compiler, const Image&);
+
+/// 128 bits of a text as 32 digits.
+std::string fingerprint(std::string_view text);
 
 struct CacheState {
   std::string folder;

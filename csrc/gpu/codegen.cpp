@@ -1,7 +1,9 @@
 // The frame of a kernel: its parameters, its arrays, its results.
 #include "gpu/codegen.h"
 
+#include <algorithm>
 #include <cctype>
+#include <string_view>
 
 #include "gpu/expressions.h"
 #include "gpu/writer.h"
@@ -127,5 +129,50 @@ KernelCode Writer::write() {
 }
 
 KernelCode generate(const ir::Graph& graph, const CodegenOptions& options) { return Writer(graph, options).write(); }
+
+namespace {
+
+/// Calls `each` with every line, without its end.
+template <class F>
+void for_each_line(std::string_view text, F&& each) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    each(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+constexpr std::string_view directive = "#line ";
+
+bool is_comment(std::string_view line) {
+  const size_t at = line.find_first_not_of(' ');
+  return at != std::string_view::npos && line.substr(at).starts_with("// ");
+}
+
+}  // namespace
+
+std::string with_each_line(const std::string& text) {
+  std::string out, again;
+  bool said = false;
+  for_each_line(text, [&](std::string_view line) {
+    if (line.starts_with(directive)) {
+      again = line.substr(0, line.find(' ', directive.size()));  // the file stays
+      said = true;
+    } else if (!again.empty() && !is_comment(line)) {
+      if (!said) out.append(again).append("\n");
+      said = false;
+    }
+    out.append(line).append("\n");
+  });
+  return out;
+}
+
+std::string without_lines(const std::string& text) {
+  std::string out;
+  for_each_line(text, [&](std::string_view line) {
+    if (!line.starts_with(directive) && !is_comment(line)) out.append(line).append("\n");
+  });
+  return out;
+}
 
 }  // namespace appy::gpu

@@ -55,11 +55,16 @@ struct CodegenOptions {
   std::vector<const ir::Op*> told;
   /// Parameters whose elements may lie at any address, by parameter.
   std::vector<bool> unaligned;
-  /// The text of a source line, for comments; may be empty.
+  /// The text of a source line, for comments; may be empty, or give an empty text.
   std::function<std::string(const std::string& file, int line)> source_line;
 };
 
 /// Throws Abort for what this backend cannot do.
 KernelCode generate(const ir::Graph&, const CodegenOptions&);
+
+/// A kernel's text for the compiler: `#line` before each line, since the lines behind a `#line` are counted on.
+std::string with_each_line(const std::string& text);
+/// A kernel's text without the lines of its source, which says the same wherever the source has moved to.
+std::string without_lines(const std::string& text);
 
 }  // namespace appy::gpu

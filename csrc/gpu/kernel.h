@@ -3,9 +3,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "gpu/tuning.h"
 #include "ir/ir.h"
 #include "runtime/kernel.h"
 
@@ -23,6 +25,10 @@ struct Options {
   /// Makes what runs the host's part of the region.
   std::function<std::unique_ptr<runtime::Kernel>(const ir::Graph&)> compile_host;
   bool keep_listing = false;
+  /// Measure shapes, and keep what was found.
+  std::optional<TuningStore> tuning;
+  /// The text of a source line, for comments.
+  std::function<std::string(const std::string& file, int line)> source_line;
 };
 
 /// Throws Abort for what this backend cannot do, and where there is no device, driver or compiler.

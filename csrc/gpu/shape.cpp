@@ -73,16 +73,37 @@ int64_t Sizes::elements(const ArraySize& array) const {
   return n;
 }
 
-Wish Wish::of_environment() {
+namespace {
+
+constexpr std::pair<const char*, int Wish::*> members[] = {{"block", &Wish::block},
+                                                           {"lanes", &Wish::lanes},
+                                                           {"columns", &Wish::columns},
+                                                           {"unroll", &Wish::unroll},
+                                                           {"per_multiprocessor", &Wish::per_multiprocessor}};
+
+}  // namespace
+
+Wish Wish::of_text(const char* text) {
   Wish wish;
-  const char* shape = std::getenv("APPY_CUDA_SHAPE");
-  for (const auto& [word, to] : {std::pair("block=", &wish.block),
-                                 {"lanes=", &wish.lanes},
-                                 {"columns=", &wish.columns},
-                                 {"unroll=", &wish.unroll}}) {
-    const char* at = shape ? std::strstr(shape, word) : nullptr;
-    if (at) *to = std::atoi(at + std::strlen(word));
+  for (const auto& [name, member] : members) {
+    const std::string word = std::string(name) + "=";
+    const char* at = std::strstr(text, word.c_str());
+    if (at) wish.*member = std::atoi(at + word.size());
   }
+  return wish;
+}
+
+std::string Wish::text() const {
+  std::string out;
+  for (const auto& [name, member] : members) {
+    if (this->*member) out += (out.empty() ? "" : ",") + std::string(name) + "=" + std::to_string(this->*member);
+  }
+  return out;
+}
+
+Wish Wish::of_environment() {
+  const char* shape = std::getenv("APPY_CUDA_SHAPE");
+  Wish wish = of_text(shape ? shape : "");
   const char* blocks = std::getenv("APPY_CUDA_BLOCKS");
   if (blocks) wish.blocks = std::max<int64_t>(std::atoll(blocks), 0);
   return wish;

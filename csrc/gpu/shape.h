@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "gpu/codegen.h"
@@ -33,10 +34,14 @@ class Sizes {
 /// What is not chosen from trip counts; 0 where it is.
 struct Wish {
   int block = 0, lanes = 0, columns = 0, unroll = 0;
-  int64_t blocks = 0;  // as far as they are resident together where they have to be
+  int per_multiprocessor = 0;  // blocks at most, for each of the device
+  int64_t blocks = 0;          // as far as they are resident together where they have to be
   friend auto operator<=>(const Wish&, const Wish&) = default;
 
-  /// APPY_CUDA_SHAPE, "block=256,lanes=32,columns=16,unroll=4", and APPY_CUDA_BLOCKS.
+  /// "block=256,lanes=32,columns=16,unroll=4,per_multiprocessor=8", or some of these: what text() gives.
+  static Wish of_text(const char*);
+  std::string text() const;
+  /// APPY_CUDA_SHAPE, as of_text() reads it, and APPY_CUDA_BLOCKS.
   static Wish of_environment();
   void grant(KernelShape&) const;
 };

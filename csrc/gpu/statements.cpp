@@ -1,4 +1,6 @@
 // Operations as statements.
+#include <algorithm>
+
 #include "gpu/expressions.h"
 #include "gpu/writer.h"
 #include "support/check.h"
@@ -17,7 +19,11 @@ void Writer::note_line(const Op& op) {
   noted_ = op.loc;
   if (same) return;
   std::string text = options_.source_line ? options_.source_line(at.file, at.line) : "";
-  while (!text.empty() && (text.back() == '\\' || text.back() == '\n')) text.pop_back();
+  // A comment ends with its line.
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  while (!text.empty() && (text.back() == '\\' || text.back() == ' ')) text.pop_back();
+  text.erase(0, text.find_first_not_of(' '));
   put("// " + std::to_string(at.line) + (text.empty() ? "" : ": " + text));
   body_ += "#line " + std::to_string(at.line) + " \"";
   for (char c : at.file) body_ += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);

@@ -94,15 +94,15 @@ class Writer {
   std::string body_, structs_;
   size_t depth_ = 1;
   Level level_ = Level::all;
-  std::map<const ir::Op*, int> ordinals_;         // of checks
-  std::map<const ir::Op*, size_t> array_of_;      // alloc -> index in code_.arrays
-  std::map<const ir::Value*, bool> written_;      // views that the region writes
-  std::vector<const ir::Op*> loops_;              // that the code being written is in, as C++ loops
-  const ir::Op* outermost_ = nullptr;             // of the distributed loops around it
-  bool columns_ = false;                          // workers are columns of a block's threads
-  std::string elected_;                           // columns: the condition that this thread is its worker's first
-  std::string dead_;                              // the flag that says that a check has failed
-  std::string at_;                                // the variable that holds the last iteration, or empty
+  std::map<const ir::Op*, int> ordinals_;     // of checks
+  std::map<const ir::Op*, size_t> array_of_;  // alloc -> index in code_.arrays
+  std::map<const ir::Value*, bool> written_;  // views that the region writes
+  std::vector<const ir::Op*> loops_;          // that the code being written is in, as C++ loops
+  const ir::Op* outermost_ = nullptr;         // of the distributed loops around it
+  bool columns_ = false;                      // workers are columns of a block's threads
+  std::string elected_;                       // columns: the condition that this thread is its worker's first
+  std::string dead_;                          // the flag that says that a check has failed
+  std::string at_;                            // the variable that holds the last iteration, or empty
   ir::LocId noted_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "gpu/codegen.h"
 #include "gpu/host_part.h"
@@ -133,6 +134,55 @@ TEST(Codegen, NeighbouringRowsAtOnce) {
                       " = u[",
                       ".x_step",
                       " = x["});
+}
+
+TEST(Codegen, LinesOfTheSource) {
+  auto graph = graph_of(kTwo, R"(%n = dim 0 %x : i64
+    for parallel annotated %i = %zero to %n step %one {
+      %v = load %x[%i] : f64
+      %w = mul %v, %half : f64
+      store %w, %y[%i]
+      yield
+    }
+    yield
+  )");
+  graph->locs.push_back({"dir/\"f\".py", 12});
+  graph->locs.push_back({"dir/\"f\".py", 13});
+  ir::walk(*graph->body,
+           [&](ir::Op& op) { op.loc = op.code == ir::Opcode::store_ || op.code == ir::Opcode::mul_ ? 2 : 1; });
+  CodegenOptions options;
+  options.source_line = [](const std::string&, int line) {
+    return line == 13 ? "    y[i] = x[i] / 2  # \\ \\\f\n" : std::string();
+  };
+  const KernelCode code = generate(*graph, options);
+  expect_lines(
+      code, {"// 12\n#line 12 \"dir/\\\"f\\\".py\"\n", "// 13: y[i] = x[i] / 2  #\n#line 13 \"dir/\\\"f\\\".py\"\n"});
+  // Lines count on behind a #line: for the compiler there is one before each.
+  const std::string said = with_each_line(code.text);
+  int line = 0;
+  std::map<int, std::string> at;
+  size_t begin = 0;
+  for (size_t end; (end = said.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const std::string text = said.substr(begin, end - begin);
+    if (text.starts_with("#line ")) {
+      line = std::stoi(text.substr(6)) - 1;
+    } else if (line > 0 || !at.empty()) {
+      at[++line] += text + "\n";
+    }
+  }
+  for (const auto& [number, text] : at) {
+    if (text.find("//") == std::string::npos) {
+      EXPECT_TRUE(number == 12 || number == 13) << number << " " << text;
+    }
+  }
+  EXPECT_NE(at[13].find(" * 0.5"), std::string::npos);
+  EXPECT_EQ(at[12].find(" * 0.5"), std::string::npos);
+  // What tuning knows a kernel by.
+  const std::string same = without_lines(code.text);
+  EXPECT_EQ(same.find("13"), std::string::npos);
+  graph->locs[2].line = 99;
+  EXPECT_EQ(without_lines(generate(*graph, options).text), same);
+  EXPECT_NE(generate(*graph, options).text, code.text);
 }
 
 TEST(Codegen, PlaneOfTwoLoops) {

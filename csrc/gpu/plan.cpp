@@ -1,0 +1,269 @@
+#include "gpu/plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <set>
+
+#include "gpu/cache.h"
+#include "gpu/driver.h"
+#include "gpu/prelude.h"
+#include "support/abort.h"
+
+namespace appy::gpu {
+
+using ir::Word;
+
+namespace {
+
+/// Blocks that a multiprocessor gets one after the other where they need not be resident together: enough that the
+/// last ones to finish leave little idle.
+constexpr int64_t waves = 8;
+
+/// So many combinations of sizes are launched without being thought about again.
+constexpr size_t most_plans = 8;
+
+size_t words_of(const ir::Type& type) { return type.is_view() ? 1 + 2 * static_cast<size_t>(type.rank) : 1; }
+
+}  // namespace
+
+Plans::Plans(const ir::Graph& graph, Options options, Device& device)
+    : graph_(graph),
+      options_(std::move(options)),
+      device_(device),
+      part_(host_part_of(graph)),
+      host_(options_.compile_host(*part_.graph)),
+      wanted_(part_.known) {
+  wanted_.flip();
+  for (const ArraySize& array : part_.arrays) {
+    const bool known = std::all_of(array.extents.begin(), array.extents.end(), [](int word) { return word >= 0; });
+    if (!known && array.alloc->escapes) told_.push_back(array.alloc);
+  }
+  find_deciding_words();
+  read_lines();
+  // The first shape now, so that what has no form on the device is found out before anything runs.
+  KernelShape first;
+  wish_.grant(first);
+  code_ = generate(graph_, codegen_options(first));
+  for (const ArrayUse& use : code_.arrays) {
+    const auto size = std::find_if(part_.arrays.begin(), part_.arrays.end(),
+                                   [&](const ArraySize& a) { return a.alloc == use.alloc; });
+    if (std::any_of(size->most.begin(), size->most.end(), [](int word) { return word < 0; })) {
+      const ir::Loc& at = graph_.locs[use.alloc->loc];
+      throw Abort(AbortId::device_, "an array whose size follows from values in arrays", at.line, at.file);
+    }
+  }
+  if (options_.tuning) fingerprint_ = fingerprint(without_lines(code_.text));
+}
+
+/// Extents, strides, and the scalars that the host's part reads.
+void Plans::find_deciding_words() {
+  std::set<size_t> read;
+  ir::walk(*part_.graph->body, [&](const ir::Op& op) {
+    for (const ir::Value* v : op.operands) {
+      if (!v->op) read.insert(v->index);
+    }
+  });
+  size_t word = 0;
+  for (const ir::Value* v : graph_.body->args) {
+    const size_t end = word + words_of(v->type);
+    if (v->type.is_view()) ++word;  // its address
+    for (; word < end; ++word) {
+      if (v->type.is_view() || read.count(v->index)) deciding_.push_back(word);
+    }
+  }
+}
+
+/// Now, as whoever compiles another shape later may not have the GIL.
+void Plans::read_lines() {
+  if (!options_.source_line) return;
+  ir::walk(*graph_.body, [&](const ir::Op& op) {
+    const ir::Loc& at = graph_.locs[op.loc];
+    if (op.loc == 0) return;
+    const auto [place, added] = lines_.try_emplace({at.line, at.file});
+    if (added) place->second = options_.source_line(at.file, at.line);
+  });
+  options_.source_line = nullptr;
+}
+
+CodegenOptions Plans::codegen_options(const KernelShape& shape) const {
+  CodegenOptions options;
+  options.shape = shape;
+  options.made = part_.made;
+  options.results = wanted_;
+  options.told = told_;
+  options.unaligned = options_.unaligned;
+  options.source_line = [this](const std::string& file, int line) {
+    const auto found = lines_.find({line, file});
+    return found == lines_.end() ? std::string() : found->second;
+  };
+  return options;
+}
+
+Variant& Plans::variant(const KernelShape& shape) {
+  const auto found = variants_.find(shape);
+  if (found != variants_.end()) return found->second;
+  const auto begun = std::chrono::steady_clock::now();
+  Variant made;
+  made.code = generate(graph_, codegen_options(shape));
+  Source source;
+  source.name = made.code.entry + ".cu";
+  source.text = with_each_line(made.code.text);
+  source.headers = {{"appy_ptx.h", std::string(ptx_header)}, {"appy_device.h", std::string(device_header)}};
+  source.options = {"--std=c++17", "--fmad=false", "--extra-device-vectorization", "--generate-line-info"};
+  const Image image = cached_compile(source, device_.properties().compute_capability, &made.from_disk);
+  made.module = device_.load(image);
+  made.function = made.module->function(made.code.entry);
+  made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  return variants_.emplace(shape, std::move(made)).first->second;
+}
+
+/// Blocks of the kernel that a multiprocessor holds at once.
+int Plans::residents(Variant& kernel, const KernelShape& shape, size_t shared) {
+  const auto known = kernel.resident.find(shared);
+  if (known != kernel.resident.end()) return known->second;
+  if (shared > static_cast<size_t>(device_.properties().shared_bytes_per_block)) {
+    device_.allow_shared(kernel.function, static_cast<int>(shared));
+  }
+  const int count = std::max(device_.max_active_blocks(kernel.function, shape.block, shared), 1);
+  return kernel.resident.emplace(shared, count).first->second;
+}
+
+Plan* Plans::find(const Word* args, runtime::Status* status) {
+  *status = runtime::Status::done;
+  const auto fits = [&](const Plan& plan) {
+    for (size_t k = 0; k < deciding_.size(); ++k) {
+      if (plan.deciding[k] != args[deciding_[k]]) return false;
+    }
+    return true;
+  };
+  auto found = std::find_if(plans_.begin(), plans_.end(), fits);
+  if (found == plans_.end()) {
+    Plan plan;
+    for (size_t word : deciding_) plan.deciding.push_back(args[word]);
+    plan.results.resize(part_.graph->body->last->operands.size());
+    runtime::Invocation on_host;
+    on_host.args = args;
+    on_host.results = plan.results.data();
+    *status = host_->run(on_host);
+    if (*status != runtime::Status::done) return nullptr;
+    if (options_.tuning && wish_ == Wish{}) plan.tuning = &tuning_of(plan);
+    if (!plan.tuning) choose(plan, args, wish_);
+    if (plans_.size() < most_plans) {
+      found = plans_.insert(plans_.end(), std::move(plan));
+    } else {
+      found = plans_.begin() + static_cast<std::ptrdiff_t>(replaced_++ % most_plans);
+      *found = std::move(plan);
+    }
+  }
+  return &*found;
+}
+
+/// Fills in what follows from the wish.
+void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
+  const Sizes sizes(part_, plan.results.data());
+  plan.kernel = nullptr;
+  plan.wish = wish;
+  plan.shape = shape_for(sizes, code_.arrays, code_.meets, device_.properties(), wish);
+  plan.shape.narrow = is_narrow(graph_, args, sizes);
+  Variant& kernel = variant(plan.shape);
+  plan.kernel = &kernel;
+  const KernelShape& shape = plan.shape;
+  const std::vector<size_t> in_shared = shared_offsets(sizes, code_.arrays, shape, kernel.code.shared_bytes);
+  plan.shared_bytes = shape.shared ? in_shared.back() : kernel.code.shared_bytes;
+  plan.blocks = wish.blocks > 0 ? wish.blocks : blocks_for(sizes, shape);
+  const int64_t multiprocessors = device_.properties().multiprocessors;
+  const int64_t resident = multiprocessors * residents(kernel, shape, plan.shared_bytes);
+  plan.blocks = std::min(plan.blocks, kernel.code.meets ? resident : resident * waves);
+  if (wish.per_multiprocessor) plan.blocks = std::min(plan.blocks, multiprocessors * wish.per_multiprocessor);
+  plan.words.resize(kernel.code.words);
+  plan.arrays.assign(code_.arrays.size(), {});
+  const size_t first_array = kernel.code.words - 2 * code_.arrays.size();
+  for (size_t k = 0; k < code_.arrays.size(); ++k) {
+    const ArrayUse& use = code_.arrays[k];
+    const ArraySize& size = part_.arrays[k];
+    Plan::Array& array = plan.arrays[k];
+    plan.words[first_array + code_.arrays.size() + k] = static_cast<Word>(std::max<int64_t>(sizes.elements(size), 1));
+    array.in_shared = use.owner == ArrayUse::Owner::worker && shape.shared;
+    if (array.in_shared) {
+      plan.words[first_array + k] = in_shared[k];
+      continue;
+    }
+    const int64_t threads = plan.blocks * shape.block;
+    const int64_t owners = use.owner == ArrayUse::Owner::worker   ? threads / shape.lanes
+                           : use.owner == ArrayUse::Owner::thread ? threads
+                                                                  : 1;
+    array.bytes = bytes_of(sizes, use, size, owners);
+    array.told = std::find(told_.begin(), told_.end(), use.alloc) != told_.end();
+    if (!use.alloc->escapes || array.told) continue;
+    array.one =
+        static_cast<size_t>(sizes.elements(size)) * static_cast<size_t>(ir::size_of(use.alloc->result()->type.dtype));
+    for (int word : size.extents) array.extents.push_back(static_cast<Word>(std::max<int64_t>(sizes.at(word, 0), 0)));
+  }
+}
+
+void Plans::next(Plan& plan, const Word* args) {
+  Tuning& tuning = *plan.tuning;
+  const bool done = tuning.done();
+  do {
+    launching(plan);
+    if (!plan.kernel || plan.wish != tuning.now()) choose(plan, args, tuning.now());
+    launched();
+  } while (!tuning.is_new(plan.shape, plan.blocks));
+  if (!done && tuning.done()) tell(tuning);  // the candidates that were left have been measured under other names
+}
+
+bool Plans::refuse(const Error& error) {
+  Tuning* const tried = std::exchange(tried_, nullptr);
+  if (!tried || (error.kind() != ErrorKind::launch && error.kind() != ErrorKind::compilation)) return false;
+  tried->refuse();
+  return true;
+}
+
+void Plans::measured(Tuning& tuning, double seconds) {
+  if (tuning.done()) return;
+  tuning.add(seconds);
+  tell(tuning);
+}
+
+void Plans::tell(const Tuning& tuning) {
+  const auto [now, all] = tuning.progress();
+  options_.tuning->progress(now, all);
+  if (!tuning.done()) return;
+  for (const auto& [kind, one] : tunings_) {
+    if (&one == &tuning) options_.tuning->save(tuning_key(kind), tuning.now().text());
+  }
+}
+
+/// Calls whose extents and counts have the same powers of two share what is chosen.
+Tuning& Plans::tuning_of(const Plan& plan) {
+  std::string kind;
+  const auto power = [](Word n) {
+    return static_cast<int64_t>(n) <= 1 ? std::to_string(n == 1) : "<" + std::to_string(std::bit_ceil(n + 1));
+  };
+  size_t k = 0, word = 0;
+  for (const ir::Value* v : graph_.body->args) {
+    const size_t begin = std::exchange(word, word + words_of(v->type));
+    std::string sizes;
+    for (; k < deciding_.size() && deciding_[k] < word; ++k) {
+      const bool counts =
+          v->type.is_view() ? deciding_[k] <= begin + static_cast<size_t>(v->type.rank) : ir::is_int(v->type.dtype);
+      if (counts) sizes += (sizes.empty() ? "" : " x ") + power(plan.deciding[k]);
+    }
+    if (!sizes.empty()) kind += (kind.empty() ? "" : ", ") + v->name + ": " + sizes;
+  }
+  const auto found = tunings_.find(kind);
+  if (found != tunings_.end()) return found->second;
+  Tuning& made = tunings_.emplace(kind, Tuning(part_, device_.properties())).first->second;
+  const std::string known = options_.tuning->load(tuning_key(kind));
+  if (!known.empty()) made.choose(Wish::of_text(known.c_str()));
+  return made;
+}
+
+std::string Plans::tuning_key(const std::string& kind) const {
+  const Properties& of = device_.properties();
+  return of.name + "/" + capability_text(of.compute_capability) + "/" + version_text(driver().version) + "|" +
+         graph_.name + "|" + fingerprint_ + "|" + kind;
+}
+
+}  // namespace appy::gpu

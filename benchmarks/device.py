@@ -355,6 +355,84 @@ def rank_two() -> Case:
     return Case(compiled, other, (random(n, n), *(1e-9 * random(n) for _ in range(4))), 16 * n * n, written(0))
 
 
+def product_of(dtype: str) -> Case:
+    @appy.jit(strict=True)
+    def compiled(a, b, c):
+        # pragma 0=>parallel
+        c[:, :] = a @ b
+
+    n = 4096
+    arguments = (random(n, n, dtype=dtype), random(n, n, dtype=dtype), cp.zeros((n, n), dtype))
+    return Case(
+        compiled, lambda a, b, c: cp.matmul(a, b, out=c), arguments, 3 * n * n * arguments[0].itemsize, written(2)
+    )
+
+
+@case
+def product() -> Case:
+    return product_of("float64")
+
+
+@case
+def product_f32() -> Case:
+    return product_of("float32")
+
+
+@case
+def gemm() -> Case:
+    @appy.jit(strict=True)
+    def compiled(alpha, beta, c, a, b):
+        # pragma 0=>parallel
+        c[:, :] = alpha * a @ b + beta * c
+
+    def other(alpha, beta, c, a, b):
+        c[:] = alpha * a @ b + beta * c
+
+    m, n, k = 2000, 2300, 2600
+    arguments = (1.5, 1e-3, random(m, n), random(m, k), random(k, n))
+    return Case(compiled, other, arguments, 8 * (2 * m * n + m * k + k * n), written(2))
+
+
+def lower_triangle(c: cp.ndarray, whole: cp.ndarray) -> None:
+    c[:] = cp.tril(whole) + cp.triu(c, 1)
+
+
+@case
+def syrk() -> Case:
+    @appy.jit(strict=True)
+    def compiled(alpha, beta, c, a):
+        # pragma parallel for
+        for i in range(a.shape[0]):
+            c[i, : i + 1] *= beta
+            for k in range(a.shape[1]):
+                c[i, : i + 1] += alpha * a[i, k] * a[: i + 1, k]
+
+    def other(alpha, beta, c, a):
+        lower_triangle(c, beta * c + alpha * a @ a.T)
+
+    m, n = 1000, 1200
+    return Case(compiled, other, (1.5, 1e-3, random(n, n), random(n, m)), 8 * (n * n + n * m), written(2))
+
+
+@case
+def syr2k() -> Case:
+    @appy.jit(strict=True)
+    def compiled(alpha, beta, c, a, b):
+        # pragma parallel for
+        for i in range(a.shape[0]):
+            c[i, : i + 1] *= beta
+            for k in range(a.shape[1]):
+                c[i, : i + 1] += a[: i + 1, k] * alpha * b[i, k] + b[: i + 1, k] * alpha * a[i, k]
+
+    def other(alpha, beta, c, a, b):
+        both = alpha * a @ b.T
+        lower_triangle(c, beta * c + both + both.T)
+
+    m, n = 1000, 1200
+    arguments = (1.5, 1e-3, random(n, n), random(n, m), random(n, m))
+    return Case(compiled, other, arguments, 8 * (n * n + 2 * n * m), written(2))
+
+
 @case
 def small() -> Case:
     """A kernel with next to no work: what a launch costs."""

@@ -459,7 +459,8 @@ py::dict gpu_compile(const std::string& name, const std::string& text, int compu
 
 /// The texts that every generated kernel includes.
 std::vector<std::pair<std::string, std::string>> gpu_headers() {
-  return {{"appy_ptx.h", std::string(appy::gpu::ptx_header)}, {"appy_device.h", std::string(appy::gpu::device_header)}};
+  return {{"appy_ptx.h", std::string(appy::gpu::ptx_header)}, {"appy_device.h", std::string(appy::gpu::device_header)},
+          {"appy_product.h", std::string(appy::gpu::product_header)}};
 }
 
 void translate(std::exception_ptr pointer) {

@@ -22,6 +22,7 @@ Writer::Writer(const ir::Graph& graph, const CodegenOptions& options) : graph_(g
       ordinals_[&op] = ordinal++;
       code_.checks |= !options.made.count(&op);
     }
+    if (op.loop && op.loop->tiles) tiled_.emplace(&op, tiled_.size());
     if (op.code == Opcode::store_ || op.code == Opcode::atomic_) written_[op.view()] = true;
   });
 }
@@ -117,14 +118,15 @@ KernelCode Writer::write() {
     }
   }
   const std::string block = std::to_string(options_.shape.block), lanes = std::to_string(options_.shape.lanes);
-  code_.text = "#include \"appy_device.h\"\n\nconstexpr int kBlock = " + block + ", kLanes = " + lanes +
-               ", kColumns = " + std::to_string(options_.shape.columns) +
-               ", kUnroll = " + std::to_string(options_.shape.unroll) +
-               ", kPartial = " + std::to_string(code_.partial_bytes) + ";\ntypedef " +
-               (options_.shape.narrow ? "i32" : "i64") + " Index;\n\nstruct Params {\n  u64 w[" +
-               std::to_string(code_.words) + "];\n};\n\n" + structs_ +
-               "extern \"C\" __global__ void __launch_bounds__(kBlock) " + code_.entry + "(const Params p) {\n" + head +
-               "  Team team = team_of<kBlock, kLanes>();\n" + body_ + "}\n";
+  code_.text =
+      "#include \"" + std::string(code_.tiles ? "appy_product.h" : "appy_device.h") +
+      "\"\n\nconstexpr int kBlock = " + block + ", kLanes = " + lanes +
+      ", kColumns = " + std::to_string(options_.shape.columns) +
+      ", kUnroll = " + std::to_string(options_.shape.unroll) + ", kPartial = " + std::to_string(code_.partial_bytes) +
+      ";\ntypedef " + (options_.shape.narrow ? "i32" : "i64") + " Index;\n\nstruct Params {\n  u64 w[" +
+      std::to_string(code_.words) + "];\n};\n\n" + structs_ + "extern \"C\" __global__ void __launch_bounds__(kBlock" +
+      std::string(code_.tiles && options_.shape.block <= 256 ? ", 2" : "") + ") " + code_.entry +
+      "(const Params p) {\n" + head + "  Team team = team_of<kBlock, kLanes>();\n" + body_ + "}\n";
   return std::move(code_);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/tiling.h"
 #include "ir/ir.h"
 
 namespace appy::gpu {
@@ -20,7 +21,11 @@ struct KernelShape {
   int columns = 32;     // workers side by side in a block, in loops over columns: 8, 16 or 32
   int unroll = 1;       // iterations of a loop, or rows of a plane, that a thread has in flight
   bool narrow = false;  // no byte of an array is 2^31 or more away from its first element
+  uint64_t tiles = 0;   // TileSize of nests that may have tiles: two bits each, in the graph's order
   bool shared = false;  // arrays of a worker's own are in shared memory: their addresses count from its start
+  TileSize tile_size(size_t nest) const {
+    return nest < 32 ? static_cast<TileSize>(tiles >> (2 * nest) & 3) : TileSize::none;
+  }
   friend auto operator<=>(const KernelShape&, const KernelShape&) = default;
 };
 
@@ -43,6 +48,7 @@ struct KernelCode {
   size_t shared_bytes = 0;   // of dynamic shared memory
   bool meets = false;        // all blocks wait for each other: they must be resident together
   bool checks = false;       // a fault may be told
+  bool tiles = false;        // includes "appy_product.h"
 };
 
 struct CodegenOptions {

@@ -199,6 +199,7 @@ class Splitter {
     for (const Op* at = block.first; at; at = at->next) {
       if (at->mapping == Mapping::threads || at->mapping == Mapping::workers || at->mapping == Mapping::columns) {
         if (at->code == Opcode::for_) nest(*at, part);
+        if (at->code == Opcode::for_ && at->loop->tiles) product(*at, part);
       } else {
         for (const ir::Block* inner : at->blocks) nests(*inner, part);
       }
@@ -226,6 +227,18 @@ class Splitter {
   static bool follows(const Value& subscript, const Value& i) {
     if (&subscript == &i) return true;
     return subscript.op && subscript.op->code == Opcode::select_ && subscript.op->operands[2] == &i;
+  }
+
+  void product(const Op& outer, HostPart& part) {
+    ProductSize& size = part.products.emplace_back();
+    size.product = *passes::product_of(outer);
+    const passes::Product& p = size.product;
+    for (size_t k = 0; k + 2 < p.nest.size(); ++k) size.repeats.push_back(trips(*p.nest[k]));
+    size.rows = trips(p.rows());
+    size.columns = trips(p.columns());
+    // Rows of different lengths: none is longer than that.
+    if (size.columns < 0) size.columns = word(most(*p.columns().operands[1]));
+    size.steps = trips(*p.steps);
   }
 
   /// The extent of an array that the loop's variable runs along with step 1.

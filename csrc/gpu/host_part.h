@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/ir.h"
+#include "passes/product.h"
 
 namespace appy::gpu {
 
@@ -18,6 +19,13 @@ struct NestSize {
   std::vector<int> lane_trips;              // workers: of the loops for lanes inside
   /// workers: the largest extent of an array that lanes run along, where their trip counts are not known.
   int lane_extent = -1;
+};
+
+/// A nest that may have tiles.
+struct ProductSize {
+  passes::Product product;
+  std::vector<int> repeats;  // of the loops around rows
+  int rows = -1, columns = -1, steps = -1;
 };
 
 struct ArraySize {
@@ -32,7 +40,8 @@ struct HostPart {
   std::vector<bool> known;       // the region's results
   std::set<const ir::Op*> made;  // checks
   std::vector<NestSize> nests;
-  std::vector<ArraySize> arrays;  // in walk order
+  std::vector<ProductSize> products;  // in the graph's order
+  std::vector<ArraySize> arrays;      // in walk order
 };
 
 HostPart host_part_of(const ir::Graph&);

@@ -11,6 +11,7 @@
 #include "gpu/device.h"
 #include "gpu/kernel_state.h"
 #include "gpu/plan.h"
+#include "gpu/tiling.h"
 #include "gpu/transfer.h"
 #include "support/abort.h"
 
@@ -161,7 +162,27 @@ class DeviceKernel final : public runtime::Kernel {
     text += std::to_string(shape.block) + " threads, " + std::to_string(shape.lanes) + " lanes a worker, ";
     text += std::to_string(kernel.function.registers) + " registers a thread, ";
     if (kernel.function.local_bytes) text += std::to_string(kernel.function.local_bytes) + " bytes of them spilled, ";
-    return text + how;
+    return text + how + products(shape);
+  }
+
+  /// How the nests of the form of a matrix product are computed.
+  std::string products(const KernelShape& shape) const {
+    std::string text;
+    const std::vector<ProductSize>& products = plans_.part().products;
+    for (size_t k = 0; k < products.size(); ++k) {
+      const passes::Product& product = products[k].product;
+      const ir::LocId loc = product.steps->loc ? product.steps->loc : product.nest[0]->loc;
+      text += "\nproduct at line " + std::to_string(graph_->locs[loc].line) + ": ";
+      const TileSize size = shape.tile_size(k);
+      if (size == TileSize::none) {
+        text += "a thread for each element, it is too small for tiles";
+        continue;
+      }
+      const Tiling tiling = tiling_of(product, size, shape.block);
+      text += "tiles of " + std::to_string(tiling.rows) + " x " + std::to_string(tiling.columns);
+      if (tiling.tensor && device_.properties().compute_capability >= 80) text += " on tensor cores";
+    }
+    return text;
   }
 
   /// What the passes have left of them. Reductions over all blocks meet once more each.

@@ -43,6 +43,7 @@ Plans::Plans(const ir::Graph& graph, Options options, Device& device)
   read_lines();
   // The first shape now, so that what has no form on the device is found out before anything runs.
   KernelShape first;
+  first.tiles = tiles_everywhere(TileSize::large);
   wish_.grant(first);
   code_ = generate(graph_, codegen_options(first));
   for (const ArrayUse& use : code_.arrays) {
@@ -110,6 +111,7 @@ Variant& Plans::variant(const KernelShape& shape) {
   source.name = made.code.entry + ".cu";
   source.text = with_each_line(made.code.text);
   source.headers = {{"appy_ptx.h", std::string(ptx_header)}, {"appy_device.h", std::string(device_header)}};
+  if (made.code.tiles) source.headers.push_back({"appy_product.h", std::string(product_header)});
   source.options = {"--std=c++17", "--fmad=false", "--extra-device-vectorization", "--generate-line-info"};
   const Image image = cached_compile(source, device_.properties().compute_capability, &made.from_disk);
   made.module = device_.load(image);

@@ -53,6 +53,35 @@ static __device__ __forceinline__ unsigned short appy_double_to_half(double valu
   asm("{ .reg .b16 half; cvt.rn.f16.f64 half, %1; cvt.u32.u16 %0, half; }" : "=r"(bits) : "d"(value));
   return (unsigned short)bits;
 }
+
+/// A warp adds the product of 16 rows of 8 and 8 columns of 8 to its sums. Of lane 4 g + t: a[i] is of row g + 8 (i % 2)
+/// and step t + 4 (i / 2), b[i] of column g and step t + 4 i, sums[i] of row g + 8 (i / 2) and column 2 t + i % 2.
+static __device__ __forceinline__ void appy_multiply_f64(double (&sums)[4], const double (&a)[4],
+                                                         const double (&b)[2]) {
+#if __CUDA_ARCH__ >= 900
+  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+d"(sums[0]), "+d"(sums[1]), "+d"(sums[2]), "+d"(sums[3])
+      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+#elif __CUDA_ARCH__ >= 800
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+d"(sums[2 * (i % 2)]), "+d"(sums[2 * (i % 2) + 1])
+        : "d"(a[i]), "d"(b[i / 2]));
+  }
+#else
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int step = 0; step < 8; ++step) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const double x = __shfl_sync(0xffffffffu, a[i / 2 + 2 * (step / 4)], lane / 4 * 4 + step % 4);
+      const double y = __shfl_sync(0xffffffffu, b[step / 4], (2 * (lane % 4) + i % 2) * 4 + step % 4);
+      sums[i] = fma(x, y, sums[i]);
+    }
+  }
+#endif
+}
 )cuda";
 
 }  // namespace appy::gpu

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "gpu/tiling.h"
+
 namespace appy::gpu {
 
 using ir::Mapping;
@@ -59,6 +61,28 @@ KernelShape by_trip_counts(const Sizes& sizes, bool meets, const Properties& dev
   return shape;
 }
 
+/// How many tiles that is.
+int64_t tiles_of(const Sizes& sizes, const ProductSize& product, const KernelShape& shape, TileSize size) {
+  const Tiling tiling = tiling_of(product.product, size, shape.block);
+  const int64_t down = (sizes.at(product.rows, 0) + tiling.rows - 1) / tiling.rows;
+  const int64_t across = (sizes.at(product.columns, 0) + tiling.columns - 1) / tiling.columns;
+  const int64_t all = std::max<int64_t>(down, 0) * std::max<int64_t>(across, 0) * sizes.product(product.repeats, 1);
+  return product.product.rectangular ? all : (all + 1) / 2;
+}
+
+/// Tiles pay where there are enough to keep the multiprocessors busy, and enough steps for what is shared to be used.
+TileSize tile_size_for(const Sizes& sizes, const ProductSize& product, const KernelShape& shape,
+                       const Properties& device) {
+  constexpr int64_t least = 16;
+  if (sizes.at(product.rows, 0) < least || sizes.at(product.columns, 0) < least) return TileSize::none;
+  if (sizes.at(product.steps, least) < least) return TileSize::none;
+  for (const auto& [size, busy] :
+       {std::pair(TileSize::large, device.multiprocessors), {TileSize::small, device.multiprocessors / 4}}) {
+    if (tiles_of(sizes, product, shape, size) >= busy) return size;
+  }
+  return TileSize::none;
+}
+
 }  // namespace
 
 int64_t Sizes::product(const std::vector<int>& words, int64_t unknown) const {
@@ -90,6 +114,7 @@ Wish Wish::of_text(const char* text) {
     const char* at = std::strstr(text, word.c_str());
     if (at) wish.*member = std::atoi(at + word.size());
   }
+  if (const char* at = std::strstr(text, "tiles=")) wish.tiles = std::clamp(std::atoi(at + 6), 0, 2);
   return wish;
 }
 
@@ -98,6 +123,7 @@ std::string Wish::text() const {
   for (const auto& [name, member] : members) {
     if (this->*member) out += (out.empty() ? "" : ",") + std::string(name) + "=" + std::to_string(this->*member);
   }
+  if (tiles) out += (out.empty() ? "tiles=" : ",tiles=") + std::to_string(*tiles);
   return out;
 }
 
@@ -127,12 +153,15 @@ std::vector<size_t> shared_offsets(const Sizes& sizes, std::span<const ArrayUse>
   return out;
 }
 
+uint64_t tiles_everywhere(TileSize size) { return static_cast<uint64_t>(size) * 0x5555555555555555; }
+
 void Wish::grant(KernelShape& shape) const {
   const bool whole = shape.lanes == shape.block;
   if (block) shape.block = block;
   if (lanes) shape.lanes = lanes;
   if (columns) shape.columns = columns;
   if (unroll) shape.unroll = unroll;
+  if (tiles) shape.tiles = tiles_everywhere(static_cast<TileSize>(*tiles));
   // A worker is a part of a warp, or a block.
   if (shape.lanes > 32 && (whole || lanes)) shape.lanes = shape.block;
   shape.lanes = std::min(shape.lanes, shape.block);
@@ -142,6 +171,10 @@ KernelShape shape_for(const Sizes& sizes, std::span<const ArrayUse> arrays, bool
                       const Wish& wish) {
   KernelShape shape = by_trip_counts(sizes, meets, device);
   wish.grant(shape);
+  const std::vector<ProductSize>& products = sizes.part().products;
+  for (size_t k = 0; !wish.tiles && k < products.size() && k < 32; ++k) {
+    shape.tiles |= static_cast<uint64_t>(tile_size_for(sizes, products[k], shape, device)) << (2 * k);
+  }
   for (const int lanes : {shape.lanes, wish.lanes ? shape.lanes : shape.block}) {
     KernelShape with_shared = shape;
     with_shared.lanes = lanes;
@@ -177,6 +210,11 @@ int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
     }
     if (nest.mapping == Mapping::threads) threads = (threads + shape.unroll - 1) / shape.unroll;
     most = std::max(most, (threads + shape.block - 1) / shape.block);
+  }
+  const std::vector<ProductSize>& products = sizes.part().products;
+  for (size_t k = 0; k < products.size() && k < 32; ++k) {
+    const TileSize size = shape.tile_size(k);
+    if (size != TileSize::none) most = std::max(most, tiles_of(sizes, products[k], shape, size));
   }
   return most;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,17 +35,21 @@ class Sizes {
 /// What is not chosen from trip counts; 0 where it is.
 struct Wish {
   int block = 0, lanes = 0, columns = 0, unroll = 0;
+  std::optional<int> tiles;    // the TileSize of all products
   int per_multiprocessor = 0;  // blocks at most, for each of the device
   int64_t blocks = 0;          // as far as they are resident together where they have to be
   friend auto operator<=>(const Wish&, const Wish&) = default;
 
-  /// "block=256,lanes=32,columns=16,unroll=4,per_multiprocessor=8", or some of these: what text() gives.
+  /// "block=256,lanes=32,columns=16,unroll=4,tiles=2,per_multiprocessor=8", or some of these: what text() gives.
   static Wish of_text(const char*);
   std::string text() const;
   /// APPY_CUDA_SHAPE, as of_text() reads it, and APPY_CUDA_BLOCKS.
   static Wish of_environment();
   void grant(KernelShape&) const;
 };
+
+/// KernelShape::tiles with this size for each nest.
+uint64_t tiles_everywhere(TileSize);
 
 /// `meets`: all blocks wait for each other.
 KernelShape shape_for(const Sizes&, std::span<const ArrayUse>, bool meets, const Properties&, const Wish&);

@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "gpu/codegen.h"
 #include "gpu/names.h"
+#include "gpu/tiling.h"
 #include "ir/ir.h"
 
 namespace appy::gpu {
@@ -82,6 +84,16 @@ class Writer {
   void side_by_side(const ir::Op& loop, const ir::Op* once, std::vector<Names::Scope>& copies,
                     const std::function<void(const ir::Op&)>& write);
 
+  // tiles.cpp
+  TileSize tile_size(const ir::Op& outermost) const;
+  void tiles(const ir::Op& outermost);
+  void tile_step(const passes::Product&, const std::string& head);
+  void tile_end(const passes::Product&, const std::string& head);
+  std::string struct_of(const std::string& name, const std::vector<const ir::Value*>& values);
+  void write_wanted(const passes::Product&, const std::set<const ir::Op*>& wanted);
+  void value_function(const std::string& head, const passes::Product&, const std::vector<const ir::Value*>& values,
+                      const std::vector<std::pair<const ir::Op*, std::string>>& at);
+
   // Text.
   void put(const std::string& text) { body_ += std::string(2 * depth_, ' ') + text + "\n"; }
   void open(const std::string& text) { put(text + " {"), ++depth_; }
@@ -95,6 +107,7 @@ class Writer {
   size_t depth_ = 1;
   Level level_ = Level::all;
   std::map<const ir::Op*, int> ordinals_;     // of checks
+  std::map<const ir::Op*, size_t> tiled_;     // nests that may have tiles: their number
   std::map<const ir::Op*, size_t> array_of_;  // alloc -> index in code_.arrays
   std::map<const ir::Value*, bool> written_;  // views that the region writes
   std::vector<const ir::Op*> loops_;          // that the code being written is in, as C++ loops

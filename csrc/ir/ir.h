@@ -175,6 +175,8 @@ struct Loop {
   int64_t le = 0;       // le(n); 0 is none
   int32_t threads = 0;  // num_threads(n); 0 is the default
   int32_t collapse = 1;
+  bool tiles =
+      false;  // of the nest from here on, tiles may be computed from tiles of what they need (passes/product.h)
   std::vector<Carried> carried;  // one a carried value; `for` only
 };
 

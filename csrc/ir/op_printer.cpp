@@ -239,6 +239,7 @@ std::string OpPrinter::loop_head(const Op& op) const {
     if (loop.collapse != 1) text += " collapse(" + std::to_string(loop.collapse) + ")";
   }
   if (op.mapping != Mapping::none) text += " mapped(" + std::string(name_of(op.mapping)) + ")";
+  if (op.loop && op.loop->tiles) text += " tiles";
   if (skip && op.operands.size() >= bounds && !args.empty()) {
     text += " " + name(*args[0]) + " = " + name(*op.operands[0]) + " to " + name(*op.operands[1]) + " step " +
             name(*op.operands[2]);

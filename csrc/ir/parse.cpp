@@ -497,6 +497,8 @@ class Parser {
         loop.threads = static_cast<int32_t>(number(kIntMax));
       } else if (word.text == "collapse") {
         loop.collapse = static_cast<int32_t>(number(kIntMax));
+      } else if (word.text == "tiles") {
+        loop.tiles = true;
       } else if (word.text == "mapped") {
         lex_.expect('(');
         op.mapping = mapping("workers, columns, lanes, threads or single");

@@ -220,36 +220,8 @@ class Distributor {
       return cost(innermost, *a) < cost(innermost, *b);
     });
     for (auto at = static_cast<size_t>(nest.rend() - least) - 1; at + 1 < nest.size(); ++at) {
-      if (!interchange(*nest[at], *nest[at + 1])) return;
+      if (!swap_loops(*nest[at], *nest[at + 1])) return;
     }
-  }
-
-  /// Two loops of a perfect nest change places; false where the inner one's bounds depend on the outer one.
-  bool interchange(Op& outer, Op& inner) {
-    for (size_t k = 0; k < 3; ++k) {
-      if (!visible_before(*inner.operands[k], outer)) return false;
-    }
-    Block &out = body_of(outer), &in = body_of(inner);
-    Op* front = in.first;
-    for (Op *op = out.first, *next; op != out.last; op = next) {
-      next = op->next;
-      if (op == &inner) continue;
-      out.remove(op);
-      in.insert_before(front, op);
-    }
-    for (size_t k = 0; k < 3; ++k) std::swap(outer.operands[k], inner.operands[k]);
-    std::swap(outer.loc, inner.loc);
-    std::swap(outer.loop, inner.loop);
-    Value *x = induction(outer), *y = induction(inner);
-    swap_uses(in, x, y);
-    std::swap(x->name, y->name);
-    return true;
-  }
-
-  static void swap_uses(Block& in, Value* x, Value* y) {
-    ir::walk(in, [&](Op& op) {
-      for (Value*& operand : op.operands) operand = operand == x ? y : operand == y ? x : operand;
-    });
   }
 
   /// In a worker: the lanes take the innermost loops, those around them run one iteration after the other.

@@ -118,6 +118,7 @@ class Fuser {
       return false;
     // Without inner loops the lanes are in this one; with them they are in those.
     if (x.simd != y.simd && has_loops(a) == has_loops(b)) return false;
+    if ((x.tiles || y.tiles) && !stays_a_nest(a, b)) return false;
     if (!is_plain(a) || !is_plain(b) || uses_result(body_of(b), a)) return false;
     for (const Value* v : b.operands) {
       if (v->op == &a) return false;
@@ -129,6 +130,56 @@ class Fuser {
     // A check that fails finds everything before it done, and nothing after it.
     if ((has_checks(a) && writes_lasting(b)) || (has_checks(b) && writes_lasting(a))) return false;
     return independent(a, b);
+  }
+
+  /// Of two nests one has tiles and the other becomes what is done with each of its elements.
+  bool stays_a_nest(const Op& a, const Op& b) {
+    const std::vector<const Op*> x = nest_of(a), y = nest_of(b);
+    if (a.loop->tiles == b.loop->tiles || x.size() != y.size()) return false;
+    if (has_loops(a.loop->tiles ? *y.back() : *x.back())) return false;
+    for (size_t level = 0; level < x.size(); ++level) {
+      for (size_t k = 0; k < 3; ++k) {
+        if (!same_number(*x[level]->operands[k], *y[level]->operands[k])) return false;
+      }
+    }
+    for (const Op* first : accesses_of(a)) {
+      for (const Op* second : accesses_of(b)) {
+        const bool both_load = first->code == Opcode::load_ && second->code == Opcode::load_;
+        if (first->view() == second->view() && !both_load && !same_place(*first, x, *second, y)) return false;
+      }
+    }
+    return true;
+  }
+
+  /// Loops that consist of the next one and of what computes for it.
+  static std::vector<const Op*> nest_of(const Op& outermost) {
+    std::vector<const Op*> nest = {&outermost};
+    for (;;) {
+      const Op* inner = nullptr;
+      for (const Op* op = body_of(*nest.back()).first; op; op = op->next) {
+        if (is_for(*op) && op->results.empty() && !inner) {
+          inner = op;
+        } else if (!ir::is_pure(op->code) && op->code != Opcode::load_ && op->code != Opcode::yield_) {
+          return nest;
+        }
+      }
+      if (!inner) return nest;
+      nest.push_back(inner);
+    }
+  }
+
+  static bool same_place(const Op& a, const std::vector<const Op*>& x, const Op& b, const std::vector<const Op*>& y) {
+    for (size_t d = 0; d < a.access->offset.size(); ++d) {
+      Affine difference = row(a, d);
+      difference.add(row(b, d), -1);
+      for (size_t level = 0; level < x.size(); ++level) {
+        const Wide coef = difference.coef(*induction(*x[level]));
+        difference.add(*induction(*x[level]), -coef);
+        difference.add(*induction(*y[level]), coef);
+      }
+      if (!difference.is_constant() || difference.constant != 0) return false;
+    }
+    return true;
   }
 
   /// Computed alike from the same values, as the bounds of tiles are.
@@ -255,6 +306,7 @@ class Fuser {
     second.parent->remove(&second);
     first.loop->simd = first.loop->simd && second.loop->simd;
     first.loop->parallel = first.loop->parallel && second.loop->parallel;
+    first.loop->tiles |= second.loop->tiles;
     if (first.loop->le != second.loop->le) first.loop->le = 0;
     to.resize(graph_.value_count());
     ir::replace_uses(graph_, to);

@@ -197,4 +197,35 @@ std::vector<Op*> for_loops(ir::Graph& graph) {
   return loops;
 }
 
+namespace {
+
+void swap_uses(Block& in, Value* x, Value* y) {
+  ir::walk(in, [&](Op& op) {
+    for (Value*& operand : op.operands) operand = operand == x ? y : operand == y ? x : operand;
+  });
+}
+
+}  // namespace
+
+bool swap_loops(Op& outer, Op& inner) {
+  for (size_t k = 0; k < 3; ++k) {
+    if (!visible_before(*inner.operands[k], outer)) return false;
+  }
+  Block &out = body_of(outer), &in = body_of(inner);
+  Op* front = in.first;
+  for (Op *op = out.first, *next; op != out.last; op = next) {
+    next = op->next;
+    if (op == &inner) continue;
+    out.remove(op);
+    in.insert_before(front, op);
+  }
+  for (size_t k = 0; k < 3; ++k) std::swap(outer.operands[k], inner.operands[k]);
+  std::swap(outer.loc, inner.loc);
+  std::swap(outer.loop, inner.loop);
+  Value *x = induction(outer), *y = induction(inner);
+  swap_uses(in, x, y);
+  std::swap(x->name, y->name);
+  return true;
+}
+
 }  // namespace appy::passes

@@ -92,6 +92,10 @@ NewCarried append_carried(ir::Op& loop, ir::Value* init, ir::Carried, std::strin
 std::string line_of(const ir::Graph&, ir::LocId);
 void remark(ir::Graph&, ir::Severity, std::string_view stage, ir::LocId, std::string text);
 
+/// Two loops of a perfect nest, beside what computes for the inner one, change places; false where the inner one's
+/// bounds depend on the outer one.
+bool swap_loops(ir::Op& outer, ir::Op& inner);
+
 /// All `for` loops, outermost first.
 std::vector<ir::Op*> for_loops(ir::Graph&);
 

@@ -64,6 +64,7 @@ struct Rules {
   Value* power();
   Value* bits();
   Value* comparison();
+  Value* compared_extremum(Value* extremum, Value* v);
   Value* choice();
   Value* negated(Value* v);
   Value* opposite(const Value& v);
@@ -228,6 +229,16 @@ bool widens(DType from, DType to) {
   return ir::is_signed(to) ? a < c : a <= c;
 }
 
+/// min(a, b) == a is a <= b.
+Value* Rules::compared_extremum(Value* extremum, Value* v) {
+  const Op* e = extremum->op;
+  if (real() || !e || (e->code != Opcode::pymin_ && e->code != Opcode::pymax_)) return nullptr;
+  if (e->operands[0] != v && e->operands[1] != v) return nullptr;
+  Value* other = e->operands[e->operands[0] == v ? 1 : 0];
+  const bool least = e->code == Opcode::pymin_, equal = op.code == Opcode::eq_;
+  return b.op(least ? (equal ? Opcode::le_ : Opcode::gt_) : (equal ? Opcode::ge_ : Opcode::lt_), {v, other});
+}
+
 Value* Rules::comparison() {
   if (same() && !real()) {
     return b.boolean(op.code == Opcode::eq_ || op.code == Opcode::le_ || op.code == Opcode::ge_);
@@ -241,6 +252,8 @@ Value* Rules::comparison() {
     }
   }
   if (op.code != Opcode::eq_ && op.code != Opcode::ne_) return nullptr;
+  if (Value* order = compared_extremum(x, y)) return order;
+  if (Value* order = compared_extremum(y, x)) return order;
   if (real() && number(*y) == 0.0 && is_positive(*x, 4)) return b.boolean(op.code == Opcode::ne_);
   const auto right = constant(*y);
   if (!right) return nullptr;

@@ -26,3 +26,17 @@ inline float appy_half_to_float(unsigned short bits) { return static_cast<float>
 inline double appy_half_to_double(unsigned short bits) { return static_cast<double>(std::bit_cast<_Float16>(bits)); }
 inline unsigned short appy_float_to_half(float x) { return std::bit_cast<unsigned short>(static_cast<_Float16>(x)); }
 inline unsigned short appy_double_to_half(double x) { return std::bit_cast<unsigned short>(static_cast<_Float16>(x)); }
+
+/// The lanes exchange what they have, then each computes its sums, step by step.
+inline void appy_multiply_f64(double (&sums)[4], const double (&a)[4], const double (&b)[2]) {
+  double rows[4][32], columns[2][32];
+  for (int i = 0; i < 4; ++i) memcpy(rows[i], appy_emulator_api->exchange(~0u, appy_emulator::bits(a[i])), 256);
+  for (int i = 0; i < 2; ++i) memcpy(columns[i], appy_emulator_api->exchange(~0u, appy_emulator::bits(b[i])), 256);
+  const int lane = appy_emulator::self().lane, group = lane / 4, member = lane % 4;
+  for (int i = 0; i < 4; ++i) {
+    for (int step = 0; step < 8; ++step) {
+      sums[i] = std::fma(rows[i / 2 + 2 * (step / 4)][4 * group + step % 4],
+                         columns[step / 4][4 * (2 * member + i % 2) + step % 4], sums[i]);
+    }
+  }
+}

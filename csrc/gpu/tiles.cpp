@@ -1,0 +1,239 @@
+// Nests of the form of a matrix product, in tiles: what a row and a column have, how a step combines them, and where
+// sums begin and go, as functions that appy_product.h calls.
+#include <algorithm>
+#include <utility>
+
+#include "gpu/expressions.h"
+#include "gpu/tiling.h"
+#include "gpu/writer.h"
+#include "passes/loops.h"
+#include "passes/product.h"
+#include "passes/subscripts.h"
+
+namespace appy::gpu {
+
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+using passes::Product;
+using passes::Side;
+
+namespace {
+
+using Wanted = std::set<const Op*>;
+
+/// The op that defines a value, as far as code has to be written for it anew.
+void want(const Value& v, const Product& p, Wanted& wanted) {
+  if (!v.op || v.op->code == Opcode::const_ || ir::defined_outside(v, passes::body_of(*p.nest[0]))) return;
+  if (v.op == p.steps) return;
+  const bool of_step = !ir::defined_outside(v, passes::body_of(*p.steps));
+  if (p.side(v) == Side::neither && !of_step) return;  // known for the tile
+  if (!wanted.insert(v.op).second) return;
+  for (const Value* operand : v.op->operands) want(*operand, p, wanted);
+  for (ir::Block* inner : v.op->blocks) {
+    ir::walk(*inner, [&](const Op& op) {
+      for (const Value* operand : op.operands) want(*operand, p, wanted);
+    });
+  }
+}
+
+/// Neighbours in memory are those of a step, not of a row or column.
+bool runs_along_steps(const Product& p, const std::vector<const Value*>& values, const Op& loop) {
+  Wanted wanted;
+  for (const Value* v : values) want(*v, p, wanted);
+  for (const Op* op : wanted) {
+    if (op->code != Opcode::load_ || op->view()->type.rank == 0) continue;
+    const auto rank = op->access->offset.size();
+    const auto at = [&](size_t d, const Op& of) { return passes::row(*op, d).coef(*passes::induction(of)); };
+    const size_t unit = op->view()->type.layout == ir::Layout::f ? 0 : rank - 1;
+    if (at(unit, *p.steps) != 0) return true;
+    if (at(unit, loop) != 0) return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+TileSize Writer::tile_size(const Op& outermost) const {
+  const auto found = tiled_.find(&outermost);
+  return found == tiled_.end() ? TileSize::none : options_.shape.tile_size(found->second);
+}
+
+std::string Writer::struct_of(const std::string& name, const std::vector<const Value*>& values) {
+  const std::string type = names_.fresh("", name);
+  structs_ += "struct " + type + " {\n";
+  for (size_t k = 0; k < values.size(); ++k)
+    structs_ += "  " + std::string(type_of(values[k]->type.dtype)) + " v" + std::to_string(k) + ";\n";
+  structs_ += "};\n\n";
+  return type;
+}
+
+/// What of the nest stands in `wanted`, in its order.
+void Writer::write_wanted(const Product& p, const Wanted& wanted) {
+  for (const Op* loop : p.nest) {
+    for (const Op* op = loop->blocks[0]->first; op; op = op->next) {
+      if (wanted.count(op)) statement(*op);
+      if (op != p.steps) continue;
+      for (const Op* inner = op->blocks[0]->first; inner; inner = inner->next) {
+        if (wanted.count(inner)) statement(*inner);
+      }
+    }
+  }
+}
+
+/// A function of `head` that returns these values.
+void Writer::value_function(const std::string& head, const Product& p, const std::vector<const Value*>& values,
+                            const std::vector<std::pair<const Op*, std::string>>& at) {
+  open(head);
+  for (const auto& [loop, index] : at) {
+    put("const i64 " + names_.of(*loop->blocks[0]->args[0]) + " = " + variable_at(*loop, index) + ";");
+  }
+  Wanted wanted;
+  for (const Value* v : values) want(*v, p, wanted);
+  write_wanted(p, wanted);
+  std::string list;
+  for (const Value* v : values) list += (list.empty() ? "" : ", ") + argument(*v);
+  put("return {" + list + "};");
+  close(";");
+}
+
+void Writer::tiles(const Op& outermost) {
+  const Product p = *passes::product_of(outermost);
+  const Tiling tiling = tiling_of(p, tile_size(outermost), options_.shape.block);
+  code_.tiles = true;
+  code_.shared_bytes = std::max(code_.shared_bytes, tiling.shared_bytes);
+  const auto level = std::exchange(level_, Level::thread);
+  const auto outer_loops = std::move(loops_);
+  loops_.clear();
+
+  const Op &rows = p.rows(), &columns = p.columns(), &steps = *p.steps;
+  const auto row_value = [&](const std::string& n) { return std::pair(&rows, n); };
+  const auto column_value = [&](const std::string& n) { return std::pair(&columns, n); };
+  const auto step_value = [&](const std::string& n) { return std::pair(&steps, n); };
+  std::vector<const Value*> inits, sums;
+  for (size_t k = 0; k < steps.results.size(); ++k) {
+    inits.push_back(steps.operands[3 + k]);
+    sums.push_back(steps.results[k]);
+  }
+  const std::string tile = names_.fresh("", "Tile"), sums_type = struct_of("Sums", sums),
+                    row_type = struct_of("OfRow", p.of_row), column_type = struct_of("OfColumn", p.of_column);
+
+  open("");
+  put("typedef " + tiling.type + " " + tile + ";");
+  std::vector<std::string> trips;
+  for (size_t k = 0; k + 2 < p.nest.size(); ++k) trips.push_back(declare_trips(*p.nest[k]));
+  const std::string height = declare_trips(rows), width = names_.fresh("", "width");
+  std::string across;
+  if (p.rectangular) {
+    across = declare_trips(columns);
+    put("const auto " + width + " = [&](i64) { return " + across + "; };");
+  } else {
+    open("const auto " + width + " = [&](i64 r) -> i64");
+    put("const i64 " + names_.of(*rows.blocks[0]->args[0]) + " = " + variable_at(rows, "r") + ";");
+    Wanted wanted;
+    want(*columns.operands[1], p, wanted);
+    write_wanted(p, wanted);
+    put("return trips(" + argument(*columns.operands[0]) + ", " + argument(*columns.operands[1]) + ", " +
+        argument(*columns.operands[2]) + ");");
+    close(";");
+    across = names_.fresh("", "n");
+    put("const i64 " + across + " = widest<kBlock>(" + height + ", " + width + ");");
+  }
+  const std::string down = names_.fresh("", "down"), right = names_.fresh("", "across"), w = names_.fresh("", "w");
+  put("const i64 " + down + " = (" + height + " + " + tile + "::kRows - 1) / " + tile + "::kRows, " + right + " = (" +
+      across + " + " + tile + "::kColumns - 1) / " + tile + "::kColumns;");
+  std::string all = down + " * " + right, inside = w;
+  for (const std::string& n : trips) all += " * " + n;
+  open("for (i64 " + w + " = blockIdx.x; " + w + " < " + all + "; " + w + " += gridDim.x)");
+  if (!trips.empty()) {
+    const std::string which = names_.fresh("", "q");
+    put("const i64 " + which + " = quotient(" + w + ", " + down + " * " + right + ");");
+    const std::vector<std::string> indices = declare_indices(which, trips);
+    for (size_t d = 0; d < indices.size(); ++d) declare_variable(*p.nest[d], indices[d]);
+    inside = w + " - " + which + " * " + down + " * " + right;
+  }
+  const std::string at = names_.fresh("", "at"), row = names_.fresh("", "row"), column = names_.fresh("", "column"),
+                    n = names_.fresh("", "steps");
+  put("const TileAt " + at + " = tile_at(" + inside + ", " + down + ", " + right + ");");
+  put("const i64 " + row + " = " + at + ".down * " + tile + "::kRows, " + column + " = " + at + ".across * " + tile +
+      "::kColumns;");
+  if (!p.rectangular) {
+    put("if (!any_reaches<kBlock>(" + row + ", " + tile + "::kRows, " + height + ", " + column + ", " + width +
+        ")) continue;");
+  }
+  for (const Op* loop : p.nest) {
+    for (const Op* op = loop->blocks[0]->first; op; op = op->next) {
+      if (op->code == Opcode::for_ && op != p.steps) break;
+      const bool known = op != p.steps && op->result() && p.side(*op->result()) == Side::neither;
+      if (known) statement(*op);
+    }
+  }
+  put("const i64 " + n + " = trips(" + argument(*steps.operands[0]) + ", " + argument(*steps.operands[1]) + ", " +
+      argument(*steps.operands[2]) + ");");
+  const std::string of_row = names_.fresh("", "ofRow"), of_column = names_.fresh("", "ofColumn"),
+                    step = names_.fresh("", "step"), first = names_.fresh("", "first"), last = names_.fresh("", "last");
+  value_function("const auto " + of_row + " = [&](i64 r, i64 k) -> " + row_type, p, p.of_row,
+                 {row_value("r"), step_value("k")});
+  value_function("const auto " + of_column + " = [&](i64 c, i64 k) -> " + column_type, p, p.of_column,
+                 {column_value("c"), step_value("k")});
+  value_function("const auto " + first + " = [&](i64 r, i64 c) -> " + sums_type, p, inits,
+                 {row_value("r"), column_value("c")});
+  tile_step(p, "const auto " + step + " = [&](" + sums_type + "& sums, const " + row_type + "& x, const " +
+                   column_type + "& y)");
+  tile_end(p, "const auto " + last + " = [&](i64 r, i64 c, const " + sums_type + "& sums)");
+  const auto along = [&](bool yes) { return std::string(yes ? "true" : "false"); };
+  put(tile + "::run<" + sums_type + ", " + row_type + ", " + column_type + ", " +
+      along(runs_along_steps(p, p.of_row, rows)) + ", " + along(runs_along_steps(p, p.of_column, columns)) + ">(" +
+      row + ", " + height + ", " + column + ", " + across + ", " + n + ", " + of_row + ", " + of_column + ", " + width +
+      ", " + step + ", " + first + ", " + last + ");");
+  close();
+  close();
+  level_ = level;
+  loops_ = outer_loops;
+}
+
+/// What a step makes of the sums so far.
+void Writer::tile_step(const Product& p, const std::string& head) {
+  const ir::Block& body = *p.steps->blocks[0];
+  open(head);
+  const auto unpack = [&](const Value& v, const std::string& from, size_t k) {
+    put("const " + std::string(type_of(v.type.dtype)) + " " + names_.of(v) + " = " + from + ".v" + std::to_string(k) +
+        ";");
+  };
+  for (size_t k = 0; k < p.of_row.size(); ++k) unpack(*p.of_row[k], "x", k);
+  for (size_t k = 0; k < p.of_column.size(); ++k) unpack(*p.of_column[k], "y", k);
+  for (size_t k = 0; k + 1 < body.args.size(); ++k) unpack(*body.args[1 + k], "sums", k);
+  for (const Op* op = body.first; op != body.last; op = op->next) {
+    if (op->result() && p.side(*op->result()) == Side::both) statement(*op);
+  }
+  for (size_t k = 0; k < body.last->operands.size(); ++k)
+    put("sums.v" + std::to_string(k) + " = " + argument(*body.last->operands[k]) + ";");
+  close(";");
+}
+
+/// Where the sums of a row and a column go.
+void Writer::tile_end(const Product& p, const std::string& head) {
+  open(head);
+  for (const auto& [loop, index] : {std::pair(&p.rows(), "r"), std::pair(&p.columns(), "c")})
+    put("const i64 " + names_.of(*loop->blocks[0]->args[0]) + " = " + variable_at(*loop, index) + ";");
+  for (size_t k = 0; k < p.steps->results.size(); ++k) {
+    const Value& v = *p.steps->results[k];
+    put("const " + std::string(type_of(v.type.dtype)) + " " + names_.of(v) + " = sums.v" + std::to_string(k) + ";");
+  }
+  Wanted wanted;
+  for (const Op* op = p.columns().blocks[0]->first; op; op = op->next) {
+    if (op->code != Opcode::store_ && op->code != Opcode::if_) continue;
+    if (op->code == Opcode::if_ && !passes::writes(*op)) continue;
+    wanted.insert(op);
+    for (const Value* v : op->operands) want(*v, p, wanted);
+    for (ir::Block* arm : op->blocks) {
+      ir::walk(*arm, [&](const Op& inner) {
+        for (const Value* v : inner.operands) want(*v, p, wanted);
+      });
+    }
+  }
+  write_wanted(p, wanted);
+  close(";");
+}
+
+}  // namespace appy::gpu

@@ -1,0 +1,23 @@
+// How a nest of the form of a matrix product is divided into tiles.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "passes/product.h"
+
+namespace appy::gpu {
+
+enum class TileSize : uint8_t { none, small, large };
+
+struct Tiling {
+  bool tensor = false;  // by the tensor cores
+  int rows = 0, columns = 0;
+  std::string type;  // of appy_product.h
+  size_t shared_bytes = 0;
+};
+
+/// `size` is not none.
+Tiling tiling_of(const passes::Product&, TileSize size, int block);
+
+}  // namespace appy::gpu

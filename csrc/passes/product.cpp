@@ -1,0 +1,249 @@
+#include "passes/product.h"
+
+#include <algorithm>
+#include <set>
+
+#include "passes/loops.h"
+#include "passes/subscripts.h"
+
+namespace appy::passes {
+
+using ir::Block;
+using ir::Mapping;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+/// Of a row or a column and of the carried values: more do not fit into the registers of a thread.
+constexpr size_t kMost = 2;
+
+Side operator|(Side a, Side b) { return static_cast<Side>(static_cast<uint8_t>(a) | static_cast<uint8_t>(b)); }
+
+bool is_plain(const Op& op) {
+  if (op.code != Opcode::if_) return ir::is_pure(op.code) || op.code == Opcode::load_;
+  return std::all_of(op.blocks.begin(), op.blocks.end(), [](const Block* arm) {
+    const Op* at = arm->first;
+    while (at != arm->last && is_plain(*at)) at = at->next;
+    return at == arm->last && at->code == Opcode::yield_;
+  });
+}
+/// What lanes of a worker wait for has no place in tiles, which have barriers of their own.
+bool is_ignored(const Op& op) { return op.code == Opcode::barrier_ && op.mapping == Mapping::lanes; }
+
+bool left_by_yield_only(const Op& loop) {
+  const Exits exits = exits_of(loop);
+  return exits.breaks.empty() && exits.next.size() == 1 && exits.next[0] == body_of(loop).last;
+}
+
+class Matcher {
+ public:
+  explicit Matcher(const Op& outermost) : outermost_(outermost) { p_.sides.resize(outermost.graph->value_count()); }
+
+  std::optional<Product> run() {
+    if (outermost_.graph->may_alias || !find_nest() || !find_stores()) return {};
+    if (!find_sides() || !bounds_fit() || !find_values()) return {};
+    p_.multiplies = multiplies();
+    return std::move(p_);
+  }
+
+ private:
+  bool find_nest() {
+    for (const Op* loop = &outermost_; loop;) {
+      if (!is_for(*loop) || !loop->results.empty() || !left_by_yield_only(*loop)) return false;
+      p_.nest.push_back(loop);
+      const Op* inner = nullptr;
+      for (const Op* op = body_of(*loop).first; op; op = op->next) {
+        if (!is_for(*op)) continue;
+        if (inner) return false;
+        inner = op;
+      }
+      if (!inner) return false;
+      if (!inner->results.empty()) {
+        p_.steps = inner;
+        break;
+      }
+      for (const Op* op = body_of(*loop).first; op; op = op->next) {
+        if (op != inner && op->code != Opcode::yield_ && !is_ignored(*op) && !is_plain(*op)) return false;
+      }
+      loop = inner;
+    }
+    if (p_.nest.size() < 2 || p_.steps->results.size() > kMost || !left_by_yield_only(*p_.steps)) return false;
+    const bool simple = std::all_of(
+        p_.steps->loop->carried.begin(), p_.steps->loop->carried.end(),
+        [](const ir::Carried& c) { return c.combiner != ir::Combiner::last_ && c.leader < 0 && c.tie < 0; });
+    for (const Op* op = body_of(*p_.steps).first; op; op = op->next) {
+      if (op->code != Opcode::yield_ && (!is_plain(*op) || !op->blocks.empty())) return false;
+    }
+    return simple;
+  }
+
+  /// Each iteration stores elements of its own, and those alone does it load of what the nest stores.
+  bool find_stores() {
+    std::set<const Value*> written;
+    std::vector<const Op*> stores;
+    bool fits = true;
+    ir::walk(body_of(p_.columns()), [&](const Op& op) {
+      fits &= is_plain(op) || op.code == Opcode::store_ || op.code == Opcode::if_ || op.code == Opcode::yield_ ||
+              &op == p_.steps || is_ignored(op);
+      if (op.code != Opcode::store_) return;
+      stores.push_back(&op);
+      written.insert(op.view());
+    });
+    if (!fits || stores.empty()) return false;
+    for (const Op* store : stores) {
+      for (const Op* loop : p_.nest) {
+        if (!tells_apart(*store, *loop)) return false;
+      }
+    }
+    ir::walk(body_of(outermost_), [&](const Op& op) {
+      if (!is_access(op) || !written.count(op.view())) return;
+      fits &= !is_inside(op, body_of(*p_.steps)) && is_inside(op, body_of(p_.columns())) &&
+              std::all_of(stores.begin(), stores.end(),
+                          [&](const Op* store) { return store->view() != op.view() || same_element(*store, op); });
+    });
+    return fits;
+  }
+
+  /// In some dimension the subscript is a multiple of the loop's variable and else what does not vary in the nest.
+  bool tells_apart(const Op& store, const Op& loop) const {
+    for (size_t d = 0; d < store.access->offset.size(); ++d) {
+      Affine subscript = row(store, d);
+      const Wide coef = subscript.coef(*induction(loop));
+      if (coef == 0) continue;
+      subscript.add(*induction(loop), -coef);
+      if (std::all_of(subscript.terms.begin(), subscript.terms.end(),
+                      [&](const auto& term) { return ir::defined_outside(*term.first, body_of(outermost_)); })) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  Side& at(const Value& v) { return p_.sides[v.id]; }
+
+  /// What the op depends on, with all that is inside it; its results as well.
+  Side give_side(const Op& op) {
+    Side side = of_operands(op);
+    for (const Block* inner : op.blocks) {
+      for (const Op* at = inner->first; at; at = at->next) side = side | give_side(*at);
+    }
+    for (const Value* r : op.results) at(*r) = side;
+    return side;
+  }
+
+  Side of_operands(const Op& op) {
+    Side side = Side::neither;
+    for (const Value* v : op.operands) side = side | at(*v);
+    return side;
+  }
+
+  bool find_sides() {
+    at(*induction(p_.rows())) = Side::row;
+    at(*induction(p_.columns())) = Side::column;
+    for (const Op* loop : p_.nest) {
+      for (const Op* op = body_of(*loop).first; op; op = op->next) {
+        if (is_for(*op) && op != p_.steps) break;  // the next of the nest; behind it there is nothing of use
+        if (op == p_.steps) {
+          if (!sides_of_steps()) return false;
+        } else {
+          give_side(*op);
+        }
+      }
+    }
+    return true;
+  }
+
+  bool sides_of_steps() {
+    for (size_t k = 0; k < p_.steps->results.size(); ++k) {
+      at(*p_.steps->results[k]) = Side::both;
+      at(*body_of(*p_.steps).args[1 + k]) = Side::both;
+    }
+    for (const Op* op = body_of(*p_.steps).first; op; op = op->next) {
+      if (give_side(*op) == Side::both && op->code == Opcode::load_) return false;
+    }
+    return true;
+  }
+
+  bool bounds_fit() {
+    for (const Op* loop : p_.nest) {
+      for (size_t k = 0; k < 3; ++k) {
+        if (ir::defined_outside(*loop->operands[k], body_of(outermost_))) continue;
+        // How far the columns of a row go may depend on the row.
+        const Op* upper = loop->operands[1]->op;
+        if (loop != &p_.columns() || k != 1 || p_.nest.size() != 2 || !upper || !is_row_of_pure(*upper)) return false;
+        p_.rectangular = false;
+      }
+    }
+    for (size_t k = 0; k < 3; ++k) {
+      if (at(*p_.steps->operands[k]) != Side::neither) return false;
+    }
+    return true;
+  }
+
+  bool is_row_of_pure(const Op& op) const {
+    if (ir::defined_outside(*op.result(), body_of(outermost_))) return true;
+    return ir::is_pure(op.code) && std::all_of(op.operands.begin(), op.operands.end(), [&](const Value* v) {
+             return v == induction(p_.rows()) ||
+                    (v->op ? is_row_of_pure(*v->op) : ir::defined_outside(*v, body_of(outermost_)));
+           });
+  }
+
+  bool find_values() {
+    const Block& body = body_of(*p_.steps);
+    std::set<const Value*> seen;
+    for (const Op* op = body.first; op; op = op->next) {
+      if (op->code != Opcode::yield_ && of_operands(*op) != Side::both) continue;
+      for (const Value* v : op->operands) {
+        if (!seen.insert(v).second) continue;
+        const bool inside = !ir::defined_outside(*v, body);
+        switch (at(*v)) {
+          case Side::both:
+            if (!inside) return false;
+            break;
+          case Side::neither:
+            // Of a step alone: it comes with what the row has.
+            if (inside) p_.of_row.push_back(v);
+            break;
+          case Side::row:
+            p_.of_row.push_back(v);
+            break;
+          case Side::column:
+            p_.of_column.push_back(v);
+            break;
+        }
+      }
+    }
+    const auto fits = [](const std::vector<const Value*>& values) { return !values.empty() && values.size() <= kMost; };
+    return fits(p_.of_row) && fits(p_.of_column);
+  }
+
+  bool multiplies() const {
+    if (p_.steps->results.size() != 1 || p_.of_row.size() != 1 || p_.of_column.size() != 1) return false;
+    if (p_.steps->loop->carried[0].combiner != ir::Combiner::sum_) return false;
+    const Value *x = p_.of_row[0], *y = p_.of_column[0], *before = body_of(*p_.steps).args[1];
+    const auto are_factors = [&](const Op& op) {
+      return (op.operands[0] == x && op.operands[1] == y) || (op.operands[0] == y && op.operands[1] == x);
+    };
+    const Op* last = body_of(*p_.steps).last->operands[0]->op;
+    if (!last || last->parent != &body_of(*p_.steps)) return false;
+    if (last->code == Opcode::fma_) return last->operands[2] == before && are_factors(*last);
+    if (last->code != Opcode::add_) return false;
+    for (size_t side = 0; side < 2; ++side) {
+      const Op* product = last->operands[side]->op;
+      if (last->operands[1 - side] == before && product && product->code == Opcode::mul_ && are_factors(*product))
+        return true;
+    }
+    return false;
+  }
+
+  const Op& outermost_;
+  Product p_;
+};
+
+}  // namespace
+
+std::optional<Product> product_of(const Op& outermost) { return Matcher(outermost).run(); }
+
+}  // namespace appy::passes

@@ -1,0 +1,36 @@
+// Nests of the form of a matrix product: for each row and column, a loop in which each step combines something of the
+// row with something of the column. `C[i, j] = sum of A[i, k] * B[k, j]` is one, so is the nearest of many points to
+// many others. A device computes tiles of rows by columns from pieces of both, which the tile's threads share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ir/ir.h"
+
+namespace appy::passes {
+
+/// What of the nest's variables a value depends on.
+enum class Side : uint8_t { neither = 0, row = 1, column = 2, both = 3 };
+
+struct Product {
+  std::vector<const ir::Op*> nest;  // outermost first; the last two are rows and columns, those before them repeat it
+  const ir::Op* steps = nullptr;    // the loop inside, with carried values
+  /// Values of the steps' loop that depend on the row, or the column, and that its other values are made of.
+  std::vector<const ir::Value*> of_row, of_column;
+  /// As many columns for each row.
+  bool rectangular = true;
+  /// A step adds the product of the one value of the row and the one of the column, in any order.
+  bool multiplies = false;
+  std::vector<Side> sides;  // by Value::id, of values defined in the nest
+
+  const ir::Op& rows() const { return *nest[nest.size() - 2]; }
+  const ir::Op& columns() const { return *nest.back(); }
+  Side side(const ir::Value& v) const { return v.id < sides.size() ? sides[v.id] : Side::neither; }
+};
+
+/// What each row and column stores it alone touches, wherever in the nest: they may be computed in any order.
+std::optional<Product> product_of(const ir::Op& outermost);
+
+}  // namespace appy::passes

@@ -1,0 +1,84 @@
+"""Products, and nests of their form, in tiles of either size and without, on the emulated device."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import multiprocessing
+import re
+from pathlib import Path
+
+import products
+import pytest
+import test_compile
+
+PROGRAM = str(Path(__file__).parent / "products.py")
+NAMES = [f.__name__ for f in products.PROGRAMS]
+
+
+def run(python, *names, **variables):
+    return json.loads(python("-W", "ignore", PROGRAM, *names, **variables).splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_large_tiles(python, name):
+    (found,) = run(python, name, APPY_CUDA_SHAPE="tiles=2").values()
+    assert any(how.startswith("tiles of ") for how in found)
+
+
+@pytest.mark.parametrize("order", ["reverse", "1"])
+def test_small_tiles_in_any_order_of_threads(python, order):
+    names = ["product", "gemm", "chain", "in_order", "triangle", "captured", "onto_itself", "beside"]
+    found = run(python, *names, APPY_CUDA_SHAPE="tiles=1", APPY_EMULATOR_ORDER=order)
+    assert set(found["product"]) == {
+        "tiles of 64 x 32 on tensor cores",
+        "tiles of 64 x 64",
+        "tiles of 32 x 32",
+    }
+
+
+def test_other_blocks(python):
+    for block in (32, 128, 512):
+        found = run(python, "gemm", "in_order", APPY_CUDA_SHAPE=f"tiles=2,block={block}")
+        assert any("tensor cores" in how for how in found["gemm"])
+
+
+def test_without_tiles(python):
+    found = run(python, "gemm", "chain", "in_order", "captured", APPY_CUDA_SHAPE="tiles=0")
+    assert not any("tiles of" in how for rows in found.values() for how in rows)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_nvidias_compiler_takes_them(python, monkeypatch, size):
+    """For the tensor cores of three architectures; the other kernels for one."""
+    for name in ("APPY_LIBCUDA", "APPY_LIBNVRTC"):
+        monkeypatch.delenv(name, raising=False)
+    printed = python("-W", "ignore", PROGRAM, "--texts", APPY_CUDA_SHAPE=f"tiles={size}")
+    texts = []
+    for part in re.split(r"^--- .* asm\n", printed, flags=re.MULTILINE)[1:]:
+        text = re.sub(r"^(#line| *//) .*\n", "", part[: part.index("\n}\n") + 3], flags=re.MULTILINE)
+        texts.append(re.sub(r"\bappy_\w+\(const Params", "kernel(const Params", text))
+    assert sum("Tile<kBlock" in text for text in texts) >= len(NAMES) - 1
+    of_tensor_cores = [text for text in texts if "TensorTile" in text]
+    jobs = [([text], 90) for text in (texts if size == 2 else of_tensor_cores[:2])]
+    jobs += [(of_tensor_cores[:2], capability) for capability in (80, 100)]
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
+        for (batch, _), (compiled, log) in zip(jobs, pool.map(test_compile.compile_batch, jobs)):
+            assert compiled == len(batch), log
+
+
+SIZES = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import appy, products
+f = appy.jit(backend="cuda", strict=True)(products.product)
+for n in (9, 80, 200):
+    products.compare(products.product, f, n, n, n, "f8", "plain", 1)
+appy.explain(f)
+"""
+
+
+def test_sizes_decide(python):
+    found = python(SIZES)
+    assert "too small for tiles" in found and "on tensor cores" in found

@@ -185,6 +185,25 @@ Distance distance(const Op& a, const Op& b, const Op& loop) {
   return {Kind::constant, static_cast<int64_t>(iterations)};
 }
 
+bool independent(const Op& loop) {
+  if (!loop.results.empty() || loop.graph->may_alias || !exits_of(loop).breaks.empty()) return false;
+  std::vector<const Op*> accesses;
+  bool plain = true;
+  ir::walk(body_of(loop), [&](const Op& op) {
+    plain &= op.code != Opcode::check_ && op.code != Opcode::atomic_ && op.code != Opcode::alloc_;
+    if (is_access(op)) accesses.push_back(&op);
+  });
+  if (!plain) return false;
+  for (const Op* store : accesses) {
+    if (store->code == Opcode::load_) continue;
+    for (const Op* other : accesses) {
+      const Distance d = distance(*store, *other, loop);
+      if (d.kind != Distance::Kind::none && (d.kind != Distance::Kind::constant || d.iterations != 0)) return false;
+    }
+  }
+  return true;
+}
+
 bool dependence(ir::Graph& graph) {
   bool changed = false;
   for (Op* loop : for_loops(graph)) {

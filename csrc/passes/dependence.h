@@ -22,4 +22,7 @@ struct Distance {
 /// Both accesses stand in the loop. Accesses of different views never conflict (but see Graph::may_alias).
 Distance distance(const ir::Op& a, const ir::Op& b, const ir::Op& loop);
 
+/// Proven: iterations may run in any order, as none touches what another one writes, and none leaves early.
+bool independent(const ir::Op& loop);
+
 }  // namespace appy::passes

@@ -5,12 +5,14 @@
 // Rules for editors:
 // 1. Which loop the lanes take is decided by how many memory transactions they need: lanes that run along the last
 //    dimension share them.
-// 2. A loop that leaves early, or carries what cannot be combined, is nobody's but who runs the code around it.
+// 2. A loop without a pragma joins the nest around it where it is proven independent and has one with a pragma inside.
+// 3. A loop that leaves early, or carries what cannot be combined, is nobody's but who runs the code around it.
 
 #include <algorithm>
 #include <vector>
 
 #include "ir/ir.h"
+#include "passes/dependence.h"
 #include "passes/loops.h"
 #include "passes/subscripts.h"
 
@@ -99,6 +101,13 @@ Op* only_loop(const Op& outer) {
   return found;
 }
 
+/// A loop without a pragma between two of a nest, whose iterations are independent.
+bool joins(const Op& loop) {
+  if (has_permission(loop) || !independent(loop)) return false;
+  const Op* inner = only_loop(loop);
+  return inner && distributable(*inner) && inner->results.empty();
+}
+
 /// Transactions that one access of a group of lanes needs, relative to lanes with one each, where neighbouring lanes
 /// run neighbouring iterations of the loop.
 double transactions(const Op& access, const Op& loop) {
@@ -166,7 +175,7 @@ class Distributor {
     std::vector<Op*> nest = {&outer};
     for (Op* at = &outer; at->results.empty();) {
       at = only_loop(*at);
-      if (!at || !distributable(*at) || !at->results.empty()) break;
+      if (!at || !at->results.empty() || !(distributable(*at) || joins(*at))) break;
       nest.push_back(at);
     }
     Op& last = *nest.back();

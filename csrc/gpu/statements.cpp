@@ -3,6 +3,8 @@
 
 #include "gpu/expressions.h"
 #include "gpu/writer.h"
+#include "passes/loops.h"
+#include "passes/subscripts.h"
 #include "support/check.h"
 
 namespace appy::gpu {
@@ -114,11 +116,36 @@ std::string Writer::loaded(const Op& load) {
   return text + (load.result()->type.dtype == DType::bool_ ? " != 0" : "");
 }
 
+/// The load of the element that a store often leaves as it is: its value is chosen among others and that one, and
+/// nothing is written between.
+const Op* Writer::stays(const Op& store) const {
+  const Op* choice = store.operands[0]->op;
+  if (!choice || choice->parent != store.parent) return nullptr;
+  const bool chooses = choice->code == Opcode::select_ || choice->code == Opcode::pymin_ ||
+                       choice->code == Opcode::pymax_ || choice->code == Opcode::minimum_ ||
+                       choice->code == Opcode::maximum_;
+  if (!chooses) return nullptr;
+  for (const ir::Value* v : choice->operands) {
+    const Op* load = v->op;
+    if (!load || load->code != Opcode::load_ || load->parent != store.parent || !passes::same_element(*load, store)) {
+      continue;
+    }
+    const Op* between = load->next;
+    while (between != &store && !passes::writes(*between)) between = between->next;
+    if (between == &store) return load;
+  }
+  return nullptr;
+}
+
 void Writer::store(const Op& op) {
   const bool elected = open_elected();
   const std::string value = argument(*op.operands[0]);
+  const Op* old = level_ == Level::thread ? stays(op) : nullptr;
+  // Memory that is not written need not be read back from the cache either.
+  if (old) open("if (word_of(" + value + ") != word_of(" + argument(*old->result()) + "))");
   put(is_unaligned(*op.view()) ? "write_bytes(&" + element(op) + ", " + value + ");"
                                : element(op) + " = " + value + ";");
+  if (old) close();
   if (elected) close();
 }
 

@@ -48,6 +48,7 @@ class Writer {
   bool is_unaligned(const ir::Value& view) const;
   std::string loaded(const ir::Op& load);
   void store(const ir::Op&);
+  const ir::Op* stays(const ir::Op& store) const;
   void atomic(const ir::Op&);
   void check(const ir::Op&);
   void alloc(const ir::Op&);

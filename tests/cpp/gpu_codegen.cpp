@@ -185,6 +185,23 @@ TEST(Codegen, LinesOfTheSource) {
   EXPECT_NE(generate(*graph, options).text, code.text);
 }
 
+TEST(Codegen, StoresOfWhatWasThereAreLeftOut) {
+  const auto code = [](const std::string& between) {
+    return code_of(*graph_of(kTwo, R"(%n = dim 0 %x : i64
+      for parallel annotated %i = %zero to %n step %one {
+        %v = load %x[%i] : f64
+        %w = pymin %half, %v : f64
+        )" + between + R"(store %w, %x[%i]
+        yield
+      }
+      yield
+    )"));
+  };
+  // By their bits: a zero of the other sign is stored.
+  expect_lines(code(""), {" = x[", "if (word_of(w) != word_of(v)) {", "x[", "}"});
+  EXPECT_EQ(code("store %half, %x[%i]\n").text.find("word_of(w)"), std::string::npos);
+}
+
 TEST(Codegen, PlaneOfTwoLoops) {
   const auto graph = graph_of("%x: f64[2,c]", R"(%n = dim 0 %x : i64
     %m = dim 1 %x : i64

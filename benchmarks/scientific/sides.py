@@ -205,9 +205,14 @@ class Dace(Plain):
         extents = importlib.import_module(f"scientific.{self.module}").EXTENTS[name]
         free = {str(symbol) for symbol in graph.free_symbols}
 
+        sizes = {}
+
         def call(*arguments):
-            values = {key: value for key, value in zip(order, arguments) if key}
-            return compiled(**values, **{k: v for k, v in extents(*arguments).items() if k in free})
+            now = {key: value for key, value in extents(*arguments).items() if key in free}
+            if sizes and sizes != now:
+                compiled.finalize()  # its temporaries have the sizes of the first call
+            sizes.update(now)
+            return compiled(**{key: value for key, value in zip(order, arguments) if key}, **now)
 
         return call
 

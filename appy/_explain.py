@@ -112,7 +112,8 @@ def _specialization_lines(one: dict[str, Any]) -> list[str]:
     kind = ", in order, for arrays that overlap" if one["sequential"] else ""
     lines = [f"  for {one['signature'] or 'no inputs'}{kind}:"]
     if one["compiled"]:
-        lines.append(f"    compiled in {one['compile_seconds'] * 1e3:.2f} ms, run {one['runs']} times")
+        parts = ", ".join(f"{part} {one[part + '_seconds'] * 1e3:.2f}" for part in ("trace", "passes", "backend"))
+        lines.append(f"    compiled in {one['compile_seconds'] * 1e3:.2f} ms ({parts}), run {one['runs']} times")
         lines += [f"    {row}" for row in one["summary"].splitlines()]
         if one["arrays"]:
             lines.append(f"    {one['arrays']}")

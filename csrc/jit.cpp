@@ -247,11 +247,17 @@ class RegionCache::Impl {
     auto made = std::make_unique<Compiled>();
     SpecializationReport& report = made->report;
     StageLog log(options_, report);
+    auto lap_begun = begun;
+    const auto lap = [&] {
+      const auto before = std::exchange(lap_begun, std::chrono::steady_clock::now());
+      return std::chrono::duration<double>(lap_begun - before).count();
+    };
     log.bytecode(reinterpret_cast<PyCodeObject*>(code_.get()), begin_, end_);
 
     trace::Result traced = trace::trace(region(may_alias, has_many_ranges(scope, may_alias)), scope);
     ir::Graph& graph = *traced.graph;
     graph.name = options_.name;
+    report.trace_seconds = lap();
     log.traced(graph);
 #ifdef APPY_VERIFY_PASSES
     std::string faults = ir::verify(graph);
@@ -262,6 +268,7 @@ class RegionCache::Impl {
     graph.inspectors = !on_device;
     passes::run(graph, pass_options(on_device ? passes::Target::device : passes::Target::cpu,
                                     [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); }));
+    report.passes_seconds = lap();
     // Arrays of the host are copied to a device and back when all is done: there the interpreter can always start anew.
     const bool starts_anew = on_device && traced.signature.device == runtime::host_memory;
     if (options_.group && !starts_anew && may_fail_late(graph, !traced.signature.outputs.empty(), on_device)) {
@@ -269,6 +276,7 @@ class RegionCache::Impl {
     }
     std::unique_ptr<runtime::Kernel> kernel =
         compile_for(backend, graph, traced.signature, options_, log.wants(stage_asm));
+    report.backend_seconds = lap();
     log.listing(*kernel);
 
     report.compiled = true;

@@ -92,6 +92,7 @@ struct SpecializationReport {
   bool sequential = false;  // the version for arrays that overlap
   uint64_t runs = 0;
   double compile_seconds = 0;
+  double trace_seconds = 0, passes_seconds = 0, backend_seconds = 0;  // parts of it
   std::vector<RemarkReport> remarks;
   std::string summary;              // Kernel::summary(): a line for each loop
   std::string arrays;               // those that the interpreter would make, and those that are left; may be empty

@@ -224,6 +224,9 @@ py::dict specialization_dict(const appy::SpecializationReport& one) {
   out["sequential"] = one.sequential;
   out["runs"] = one.runs;
   out["compile_seconds"] = one.compile_seconds;
+  out["trace_seconds"] = one.trace_seconds;
+  out["passes_seconds"] = one.passes_seconds;
+  out["backend_seconds"] = one.backend_seconds;
   py::list remarks;
   for (const appy::RemarkReport& remark : one.remarks) {
     py::dict row;

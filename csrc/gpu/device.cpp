@@ -98,12 +98,19 @@ Device::Device(int ordinal) {
   }
   gpu::check(driver.primary_retain(&context_, handle_), "cuDevicePrimaryCtxRetain",
              "the context of device " + std::to_string(ordinal));
-  if (properties_.memory_pools) {
+}
+
+CUmemoryPool Device::pool() {
+  std::call_once(pool_asked_, [this] {
+    if (!properties_.memory_pools) return;
+    const Driver& driver = gpu::driver();
+    CUmemoryPool found = nullptr;
     // Keep what is freed: giving it back at each synchronisation costs more than a small kernel.
     uint64_t all = UINT64_MAX;
-    if (driver.default_pool(&pool_, handle_) != 0 || driver.pool_set_attribute(pool_, kPoolReleaseThreshold, &all) != 0)
-      pool_ = nullptr;
-  }
+    if (driver.default_pool(&found, handle_) == 0 && driver.pool_set_attribute(found, kPoolReleaseThreshold, &all) == 0)
+      pool_ = found;
+  });
+  return pool_;
 }
 
 void Device::check(CUresult result, const char* call, const std::string& detail) const {
@@ -185,7 +192,7 @@ std::shared_ptr<Module> Device::load(const Image& image) {
   int options[] = {kJitErrorLog, kJitErrorLogBytes};
   void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
   CUmodule module = nullptr;
-  const CUresult result = driver.module_load(&module, image.code.c_str(), 2, options, values);
+  const CUresult result = driver.module_load(&module, image.code.c_str(), image.ptx ? 2 : 0, options, values);
   if (result != 0) {
     check(result, "cuModuleLoadDataEx",
           std::string(image.ptx ? "PTX for compute_" : "machine code for sm_") + std::to_string(image.architecture) +
@@ -237,11 +244,16 @@ int Device::max_active_blocks(const Function& function, int threads, size_t shar
 }
 
 void Device::launch(const Function& function, const Launch& how, Stream stream, const void* parameters) {
+  const Current current(*this);
+  launch(current, function, how, stream, parameters);
+}
+
+void Device::launch(const Current&, const Function& function, const Launch& how, Stream stream,
+                    const void* parameters) {
   const auto [bx, by, bz] = how.blocks;
   const auto [tx, ty, tz] = how.threads;
   if (bx == 0 || by == 0 || bz == 0) return;
   const Driver& driver = gpu::driver();
-  const Current current(*this);
   void* list[] = {const_cast<void*>(parameters)};
   const CUresult result = how.cooperative ? driver.launch_cooperative(function.handle, bx, by, bz, tx, ty, tz,
                                                                       how.shared_bytes, stream_of(stream), list)
@@ -260,7 +272,7 @@ void Device::launch(const Function& function, const Launch& how, Stream stream, 
 
 DeviceMemory Device::allocate(size_t bytes, Stream stream) {
   DeviceMemory out;
-  out.state_ = {this, 0, bytes, stream, pool_ != nullptr};
+  out.state_ = {this, 0, bytes, stream, pool() != nullptr};
   if (bytes == 0) return out;
   const Driver& driver = gpu::driver();
   const Current current(*this);
@@ -329,7 +341,7 @@ std::pair<size_t, size_t> Device::memory_info() const {
 
 void Device::trim() {
   const Current current(*this);
-  if (pool_) check(gpu::driver().pool_trim(pool_, 0), "cuMemPoolTrimTo");
+  if (pool()) check(gpu::driver().pool_trim(pool_, 0), "cuMemPoolTrimTo");
 }
 
 Device::Place Device::place_of(const void* address) {

@@ -192,6 +192,8 @@ class Device {
   int max_active_blocks(const Function&, int threads, size_t shared_bytes) const;
   /// `parameters` points to the kernel's one parameter, a struct by value, which is copied before this returns.
   void launch(const Function&, const Launch&, Stream, const void* parameters);
+  /// The same where the caller has made the context current.
+  void launch(const Current&, const Function&, const Launch&, Stream, const void* parameters);
 
   /// From the stream-ordered pool where the device has one. Zero bytes give memory without an address.
   DeviceMemory allocate(size_t bytes, Stream);
@@ -242,11 +244,15 @@ class Device {
   /// As check() of driver.h; remembers what ended the context, and says so from then on.
   void check(CUresult, const char* call, const std::string& detail = {}) const;
   Staging& staging();
+  /// The pool of memory in the order of streams, found at the first call: processes whose arrays are all made by other
+  /// libraries need none. Null where there is none.
+  CUmemoryPool pool();
 
   Properties properties_;
   CUdevice handle_ = 0;
   CUcontext context_ = nullptr;
   CUmemoryPool pool_ = nullptr;
+  std::once_flag pool_asked_;
   mutable std::atomic<CUresult> lost_{0};
   std::mutex staging_mutex_;
   Staging* staging_ = nullptr;

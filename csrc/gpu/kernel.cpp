@@ -58,7 +58,7 @@ class DeviceKernel final : public runtime::Kernel {
       const Device::Current current(device_);
       for (;;) {
         try {
-          return run_on_device(call);
+          return run_on_device(call, current);
         } catch (const Error& error) {
           if (!plans_.refuse(error)) throw;
         }
@@ -155,9 +155,11 @@ class DeviceKernel final : public runtime::Kernel {
     bool written = false;
   };
   std::string describe(const KernelShape& shape, const Variant& kernel) const {
-    char how[64];
-    std::snprintf(how, sizeof how, "%s in %.1f ms", kernel.from_disk ? "read from the cache" : "compiled by NVRTC",
-                  kernel.seconds * 1e3);
+    char how[128];
+    std::snprintf(how, sizeof how, "%s in %.1f ms (text %.1f, image %.1f, loading %.1f)",
+                  kernel.from_disk ? "read from the cache" : "compiled by NVRTC",
+                  (kernel.text_seconds + kernel.image_seconds + kernel.load_seconds) * 1e3, kernel.text_seconds * 1e3,
+                  kernel.image_seconds * 1e3, kernel.load_seconds * 1e3);
     std::string text = kernel.blocks ? std::to_string(kernel.blocks) + " blocks of " : "blocks of ";
     text += std::to_string(shape.block) + " threads, " + std::to_string(shape.lanes) + " lanes a worker, ";
     text += std::to_string(kernel.function.registers) + " registers a thread, ";
@@ -223,7 +225,9 @@ class DeviceKernel final : public runtime::Kernel {
     for (KernelState& state : states_) {
       if (state.stream() == stream) return state;
     }
-    return states_.emplace_back(device_, stream, result_words_);
+    const KernelCode& code = plans_.code();
+    const bool tells = std::find(wanted_.begin(), wanted_.end(), true) != wanted_.end() || !told_.empty();
+    return states_.emplace_back(device_, stream, result_words_, code.checks || code.meets || tells);
   }
 
   /// What the last launch took, where it was measured.
@@ -236,7 +240,7 @@ class DeviceKernel final : public runtime::Kernel {
     plans_.measured(*tuning, around_[1].since(around_[0]) * 1e-3);
   }
 
-  runtime::Status run_on_device(runtime::Invocation& call) const {
+  runtime::Status run_on_device(runtime::Invocation& call, const Device::Current& current) const {
     finish_measurement(call.stream);
     runtime::Status before;
     Plan* const planned = plans_.find(call.args, &before);
@@ -250,7 +254,7 @@ class DeviceKernel final : public runtime::Kernel {
     if (where_ == Where::waits && state.in_flight) {  // the wait for it was interrupted
       if (!device_.wait(stream)) return runtime::Status::interrupted;
       state.in_flight = false;
-      state.forget();
+      if (state.failed()) state.forget();
     }
 
     kernel.blocks = plan.blocks;
@@ -319,7 +323,7 @@ class DeviceKernel final : public runtime::Kernel {
       around_[0].record(stream);
     }
     plans_.launching(plan);
-    device_.launch(kernel.function, launch, stream, words.data());
+    device_.launch(current, kernel.function, launch, stream, words.data());
     plans_.launched();
     if (timed || measured) around_[1].record(stream);
     if (measured) measured_ = plan.tuning;

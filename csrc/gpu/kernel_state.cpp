@@ -28,16 +28,21 @@ const MappedMemory& fault_flag(Device& device) {
 
 }  // namespace
 
-KernelState::KernelState(Device& device, Stream stream, size_t result_words)
-    : device_(device),
-      stream_(stream),
-      control_(device.allocate_mapped((fault_words + result_words) * sizeof(ir::Word))),
-      barrier_(device.allocate(barrier_bytes, stream)) {
+KernelState::KernelState(Device& device, Stream stream, size_t result_words, bool needs_memory)
+    : device_(device), stream_(stream) {
+  // Pinning memory and the first allocation from a pool take milliseconds.
+  if (!needs_memory) return;
+  control_ = device.allocate_mapped((fault_words + result_words) * sizeof(ir::Word));
+  barrier_ = device.allocate(barrier_bytes, stream);
   device.set_bytes(barrier_.address(), 0, barrier_bytes, stream);
   static_cast<ir::Word*>(control_.host())[kFlag] = fault_flag(device).device_address();
 }
 
 void KernelState::write_control(ir::Word* words, size_t partial_bytes) {
+  if (!control_) {
+    std::fill_n(words, 4, 0);
+    return;
+  }
   if (partials_.bytes() < partial_bytes) partials_ = device_.allocate(partial_bytes, stream_);
   words[0] = control_.device_address() + fault_words * sizeof(ir::Word);
   words[1] = control_.device_address();
@@ -46,7 +51,7 @@ void KernelState::write_control(ir::Word* words, size_t partial_bytes) {
 }
 
 bool KernelState::failed() const {
-  return std::atomic_ref(static_cast<int64_t*>(control_.host())[kSet]).load(std::memory_order_acquire) != 0;
+  return control_ && std::atomic_ref(static_cast<int64_t*>(control_.host())[kSet]).load(std::memory_order_acquire) != 0;
 }
 
 runtime::LateFailure KernelState::failure() const {

@@ -13,7 +13,8 @@ namespace appy::gpu {
 
 class KernelState {
  public:
-  KernelState(Device& device, Stream stream, size_t result_words);
+  /// Kernels that neither meet nor tell anything need no memory.
+  KernelState(Device& device, Stream stream, size_t result_words, bool needs_memory);
 
   Stream stream() const { return stream_; }
   /// Writes the four words of the kernel's Control (prelude.cpp), with room for that much of partial results.

@@ -104,9 +104,14 @@ CodegenOptions Plans::codegen_options(const KernelShape& shape) const {
 Variant& Plans::variant(const KernelShape& shape) {
   const auto found = variants_.find(shape);
   if (found != variants_.end()) return found->second;
-  const auto begun = std::chrono::steady_clock::now();
+  auto begun = std::chrono::steady_clock::now();
+  const auto lap = [&] {
+    const auto before = std::exchange(begun, std::chrono::steady_clock::now());
+    return std::chrono::duration<double>(begun - before).count();
+  };
   Variant made;
   made.code = generate(graph_, codegen_options(shape));
+  made.text_seconds = lap();
   Source source;
   source.name = made.code.entry + ".cu";
   source.text = with_each_line(made.code.text);
@@ -114,9 +119,10 @@ Variant& Plans::variant(const KernelShape& shape) {
   if (made.code.tiles) source.headers.push_back({"appy_product.h", std::string(product_header)});
   source.options = {"--std=c++17", "--fmad=false", "--extra-device-vectorization", "--generate-line-info"};
   const Image image = cached_compile(source, device_.properties().compute_capability, &made.from_disk);
+  made.image_seconds = lap();
   made.module = device_.load(image);
   made.function = made.module->function(made.code.entry);
-  made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  made.load_seconds = lap();
   return variants_.emplace(shape, std::move(made)).first->second;
 }
 
@@ -124,9 +130,6 @@ Variant& Plans::variant(const KernelShape& shape) {
 int Plans::residents(Variant& kernel, const KernelShape& shape, size_t shared) {
   const auto known = kernel.resident.find(shared);
   if (known != kernel.resident.end()) return known->second;
-  if (shared > static_cast<size_t>(device_.properties().shared_bytes_per_block)) {
-    device_.allow_shared(kernel.function, static_cast<int>(shared));
-  }
   const int count = std::max(device_.max_active_blocks(kernel.function, shape.block, shared), 1);
   return kernel.resident.emplace(shared, count).first->second;
 }
@@ -173,10 +176,15 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
   const KernelShape& shape = plan.shape;
   const std::vector<size_t> in_shared = shared_offsets(sizes, code_.arrays, shape, kernel.code.shared_bytes);
   plan.shared_bytes = shape.shared ? in_shared.back() : kernel.code.shared_bytes;
+  if (plan.shared_bytes > static_cast<size_t>(device_.properties().shared_bytes_per_block)) {
+    device_.allow_shared(kernel.function, static_cast<int>(plan.shared_bytes));
+  }
   plan.blocks = wish.blocks > 0 ? wish.blocks : blocks_for(sizes, shape);
   const int64_t multiprocessors = device_.properties().multiprocessors;
-  const int64_t resident = multiprocessors * residents(kernel, shape, plan.shared_bytes);
-  plan.blocks = std::min(plan.blocks, kernel.code.meets ? resident : resident * waves);
+  if (plan.blocks > multiprocessors) {  // one each there is always room for
+    const int64_t resident = multiprocessors * residents(kernel, shape, plan.shared_bytes);
+    plan.blocks = std::min(plan.blocks, kernel.code.meets ? resident : resident * waves);
+  }
   if (wish.per_multiprocessor) plan.blocks = std::min(plan.blocks, multiprocessors * wish.per_multiprocessor);
   plan.words.resize(kernel.code.words);
   plan.arrays.assign(code_.arrays.size(), {});

@@ -25,9 +25,9 @@ struct Variant {
   std::shared_ptr<Module> module;
   Function function;
   bool from_disk = false;
-  double seconds = 0;              // to compile or read, and load it
-  int64_t blocks = 0;              // of the last launch
-  std::map<size_t, int> resident;  // blocks a multiprocessor, by bytes of shared memory
+  double text_seconds = 0, image_seconds = 0, load_seconds = 0;  // to write its text, compile or read it, load it
+  int64_t blocks = 0;                                            // of the last launch
+  std::map<size_t, int> resident;                                // blocks a multiprocessor, by bytes of shared memory
 };
 
 /// All that follows from the argument words that are no addresses, and parameters to write addresses into.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,64 @@ def test_arrays_of_workers_in_turn():
             scratch(a, want)
             np.testing.assert_allclose(got, want, rtol=1e-12)
     assert compiled.stats()["declined"] == 0
+
+
+CALLS = """
+import os, sys
+sys.path.insert(0, {folder!r})
+import emulate, fake_cupy, numpy as np, appy
+cupy = fake_cupy.install()
+emulator = emulate.Emulator(os.environ["APPY_LIBCUDA"])
+
+@appy.jit(strict=True)
+def add(a, b, c):
+    # pragma parallel for simd
+    for i in range(c.shape[0]):
+        c[i] = a[i] + b[i]
+
+@appy.jit(strict=True)
+def gather(a, k, c):
+    # pragma parallel for simd
+    for i in range(c.shape[0]):
+        c[i] = a[k[i]]
+
+def array(values):
+    return fake_cupy.ndarray(np.asarray(values), 0)
+
+a, b, c = array(np.arange(100.0)), array(np.ones(100)), array(np.zeros(100))
+k = array(np.arange(100)[::-1].copy())
+
+def calls(function, *arguments):
+    emulator.reset()
+    function(*arguments)
+    names = ("cuMemHostAlloc", "cuMemAllocAsync", "cuDeviceGetDefaultMemPool", "cuStreamQuery",
+             "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuLaunchKernel")
+    return {{name: emulator.calls(name) for name in names if emulator.calls(name)}}
+"""
+
+
+def program(tmp_path, more):
+    path = tmp_path / "program.py"
+    path.write_text(CALLS.format(folder=str(Path(__file__).parent)) + more)
+    return str(path)
+
+
+def test_what_a_launch_asks_of_the_driver(python, tmp_path):
+    """A kernel that tells nothing needs no memory of ours, and nothing waits for it, strict or not."""
+    text = """
+first, second = calls(add, a, b, c), calls(add, a, b, c)
+assert first == second == {"cuLaunchKernel": 1}, (first, second)
+appy.synchronize()
+np.testing.assert_array_equal(c.get(), np.arange(100.0) + 1)
+assert add.stats()["runs"] == 2
+"""
+    python(program(tmp_path, text), "")
+
+
+def test_strict_waits_for_what_may_fail(python, tmp_path):
+    text = """
+first, second = calls(gather, a, k, c), calls(gather, a, k, c)
+assert first["cuMemHostAlloc"] > 0 and "cuMemHostAlloc" not in second and second["cuStreamQuery"] > 0, (first, second)
+np.testing.assert_array_equal(c.get(), np.arange(100.0)[::-1])
+"""
+    python(program(tmp_path, text), "")

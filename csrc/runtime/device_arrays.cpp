@@ -1,10 +1,12 @@
 #include "runtime/device_arrays.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string_view>
 #include <vector>
 
+#include "runtime/cupy_api.h"
 #include "runtime/dlpack.h"
 #include "runtime/numpy.h"
 
@@ -141,7 +143,22 @@ bool set_numpy_dtype(PyArray_Descr* descr, ForeignArray* out) {
 /// An array that cannot be assigned to in Python is not written by us.
 bool takes_items(PyTypeObject* type) { return type->tp_as_mapping && type->tp_as_mapping->mp_ass_subscript; }
 
+const char* read_cupy(const CupyApi& cupy, PyObject* object, ForeignArray* out) {
+  CupyArray array;
+  if (cupy.read(object, &array) != 0 || !PyArray_DescrCheck(array.dtype)) return no_array;
+  out->data = static_cast<char*>(array.data);
+  out->device = array.device;
+  if (!set_numpy_dtype(reinterpret_cast<PyArray_Descr*>(array.dtype), out)) return no_dtype;
+  if (array.rank > ForeignArray::max_rank) return too_many_dimensions;
+  out->rank = array.rank;
+  std::copy_n(array.shape, array.rank, out->shape.begin());
+  std::copy_n(array.strides, array.rank, out->strides.begin());
+  return nullptr;
+}
+
 const char* read_cupy(PyObject* object, ForeignArray* out) {
+  const CupyApi* const api = cupy_api();
+  if (api && PyObject_TypeCheck(object, api->array_type)) return read_cupy(*api, object, out);
   const Names& n = names();
   const Ref memory = get(object, n.data);
   if (!memory || !as_pointer(get(memory.get(), n.ptr), &out->data)) return no_array;

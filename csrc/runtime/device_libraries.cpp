@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cupy_api.h"
 #include "runtime/device_arrays.h"
 #include "runtime/numpy.h"
 
@@ -73,6 +74,12 @@ PyObject* make(Library library, const char* function, int device, DType dtype, b
 std::optional<uintptr_t> current_stream(Library library, int device) {
   if (device < 0) return 0;
   Ref handle;
+  if (const CupyApi* const api = library == Library::cupy ? cupy_api() : nullptr) {
+    void* stream = nullptr;
+    if (api->current_stream(device, &stream) == 0) return reinterpret_cast<uintptr_t>(stream);
+    PyErr_Clear();
+    return {};
+  }
   if (library == Library::cupy) {
     static const auto* const function = new Ref(module_attribute("cupy", "cuda.get_current_stream"));
     if (!*function) return {};

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -115,3 +116,65 @@ def test_a_bar_on_terminals(capsys, monkeypatch):
     first, second = capsys.readouterr().err.split("\r")[1:]
     assert first == f"appy: tuning f [{'#' * 7}{'.' * 23}] 3 of 12 calls"
     assert second == f"appy: tuning f [{'#' * 30}] 12 of 12 calls\n"
+
+
+ON_DEVICE = """
+import sys
+sys.path.insert(0, {folder!r})
+import fake_cupy, numpy as np, appy
+cupy = fake_cupy.install()
+
+@appy.jit(tune=True)
+def gather(a, k, c):
+    # pragma parallel for simd
+    for i in range(c.shape[0]):
+        c[i] = 2 * a[k[i]]
+
+@appy.jit(strict=True, tune=True)
+def add(a, b, c):
+    # pragma parallel for simd
+    for i in range(c.shape[0]):
+        c[i] += a[i] + b[i]
+
+def array(values):
+    return fake_cupy.ndarray(np.asarray(values), 0)
+"""
+
+
+def test_launches_that_nothing_waits_for(program):
+    """The next call looks at the time of the one before."""
+    text = program(
+        ON_DEVICE.format(folder=str(Path(__file__).parent))
+        + """
+a, b, c = array(np.arange(3000.0)), array(np.ones(3000)), array(np.zeros(3000))
+for _ in range(80):
+    add(a, b, c)
+appy.synchronize()
+np.testing.assert_array_equal(c.get(), 80 * (np.arange(3000.0) + 1))
+appy.explain(add)
+"""
+    )
+    assert "tuned for c: <4096" in text and "us instead of" in text
+
+
+def test_a_failure_is_told_and_not_measured(program):
+    text = program(
+        ON_DEVICE.format(folder=str(Path(__file__).parent))
+        + """
+a, k, c = array(np.arange(500.0)), array(np.arange(500)[::-1].copy()), array(np.zeros(500))
+bad = array(np.full(500, 500))
+failed = 0
+for number in range(80):
+    try:
+        gather(a, bad if number == 4 else k, c)
+        if number == 4:
+            appy.synchronize()
+    except IndexError:
+        failed += 1
+appy.synchronize()
+np.testing.assert_array_equal(c.get(), 2 * np.arange(500.0)[::-1])
+assert failed == 1
+appy.explain(gather)
+"""
+    )
+    assert "tuned for " in text and "us instead of" in text

@@ -379,6 +379,36 @@ Traced complex_binary(Context& c, BinaryOp op, const Traced& a, const Traced& b)
   }
 }
 
+namespace {
+
+/// NumPy's order: by the real parts, then by the imaginary ones; unordered as soon as one of those that decide, or the
+/// other imaginary part, is a NaN.
+Value* in_order(Emit& e, bool less, bool equal, std::span<Value* const> v) {
+  const auto before = [&](Value* p, Value* q) { return less ? e.lt(p, q) : e.gt(p, q); };
+  const auto not_after = [&](Value* p, Value* q) { return less ? e.le(p, q) : e.ge(p, q); };
+  Value* numbers = e.both(e.eq(v[1], v[1]), e.eq(v[3], v[3]));
+  Value* tie = equal ? not_after(v[1], v[3]) : before(v[1], v[3]);
+  return e.either(e.both(before(v[0], v[2]), numbers), e.both(e.eq(v[0], v[2]), tie));
+}
+
+/// np.maximum and np.minimum: the first operand where it is a NaN or wins a tie.
+Traced extremum(Context& c, bool max, const Traced& a, const Traced& b) {
+  const Traced operands[] = {a, b};
+  Type type = common_part(c, operands);
+  type.python = false;
+  const Pair x = pair_in(c, a, type), y = pair_in(c, b, type);
+  const Traced all[] = {x.re, x.im, y.re, y.im};
+  const auto part = [&](size_t k) {
+    return apply(c, all, [max, k](Emit& e, std::span<Value* const> v) {
+      Value* nan = e.either(e.op(Opcode::isnan_, {v[0]}), e.op(Opcode::isnan_, {v[1]}));
+      return e.select(e.either(nan, in_order(e, !max, true, v)), v[k], v[2 + k]);
+    });
+  };
+  return complex_of(part(0), part(1));
+}
+
+}  // namespace
+
 Traced complex_compare(Context& c, CompareOp op, const Traced& a, const Traced& b) {
   if (is_tagged(a)) return per_type(c, a, [&](Context& g, const Traced& x) { return complex_compare(g, op, x, b); });
   if (is_tagged(b)) return per_type(c, b, [&](Context& g, const Traced& y) { return complex_compare(g, op, a, y); });
@@ -398,13 +428,7 @@ Traced complex_compare(Context& c, CompareOp op, const Traced& a, const Traced& 
   if (type.python) refuse_operands(c, "an order of");  // a TypeError
   const bool less = op == CompareOp::lt || op == CompareOp::le;
   const bool equal = op == CompareOp::le || op == CompareOp::ge;
-  return apply(c, all, [less, equal](Emit& e, std::span<Value* const> v) {
-    const auto before = [&](Value* p, Value* q) { return less ? e.lt(p, q) : e.gt(p, q); };
-    const auto not_after = [&](Value* p, Value* q) { return less ? e.le(p, q) : e.ge(p, q); };
-    Value* numbers = e.both(e.eq(v[1], v[1]), e.eq(v[3], v[3]));
-    Value* tie = equal ? not_after(v[1], v[3]) : before(v[1], v[3]);
-    return e.either(e.both(before(v[0], v[2]), numbers), e.both(e.eq(v[0], v[2]), tie));
-  });
+  return apply(c, all, [less, equal](Emit& e, std::span<Value* const> v) { return in_order(e, less, equal, v); });
 }
 
 Traced complex_unary(Context& c, UnaryOp op, const Traced& t) {
@@ -449,6 +473,9 @@ std::optional<Traced> complex_function(Context& c, std::string_view name, bool u
                                         {"greater", CompareOp::gt}, {"greater_equal", CompareOp::ge}};
   for (const Comparison& row : comparisons) {
     if (row.name == name && args.size() == 2) return complex_compare(c, row.op, args[0], args[1]);
+  }
+  if (ufunc && args.size() == 2 && (name == "maximum" || name == "minimum")) {
+    return extremum(c, name == "maximum", args[0], args[1]);
   }
   if (args.size() != 1 || !is_complex(args[0])) return {};
   Emit e(c);

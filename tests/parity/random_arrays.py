@@ -115,7 +115,7 @@ class Writer:
     def expression(self, kind: str, depth: int) -> str:
         if depth == 0:
             return self.leaf(kind)
-        form = self.choose(9)
+        form = self.choose(10)
         x = self.expression(kind, depth - 1)
         if form == 0:
             return x
@@ -124,6 +124,8 @@ class Writer:
         if form == 2:
             return f"np.sqrt(np.abs({x} * 1.0))"
         y = self.expression(kind, depth - 1)
+        if form == 9:
+            return self.rearranged(kind, x, y)
         if form == 3:
             return f"np.where({x} {self.pick(('<', '>=', '!='))} {y}, {x}, {y})"
         if form == 4:
@@ -133,6 +135,15 @@ class Writer:
         if form == 6:
             return f"({x} {self.pick(('<', '==', '>'))} {y}) {self.pick(('|', '&', '^'))} ({y} > {x})"
         return f"({x}) {self.pick(('+', '-', '*', '/'))} ({y})"
+
+    def rearranged(self, kind: str, x: str, y: str) -> str:
+        """The elements of two expressions joined, or in another shape and back, where they are no numbers."""
+        forms = [f"np.concatenate((({x})[:2], ({y})[2:]))", f"np.stack([{x}, {y}])[{self.choose(2)}]"]
+        if kind == "C":
+            forms.append(f"({x}).reshape(1, -1).ravel()")
+        if kind == "RC" and self.columns == 0:
+            forms += [f"({x}).ravel()[::-1].reshape(-1, len(b))", f"({x}).T.flatten().reshape(len(b), -1).T"]
+        return str(self.pick(forms))
 
     def pragma(self) -> str:
         """Items in any order for any dimensions, sense or no sense."""

@@ -46,24 +46,25 @@ def run(function, p: Program) -> tuple[type, str, dict]:
     return kind, text, state
 
 
-def check(p: Program) -> dict[str, int]:
+def check(p: Program) -> bool:
+    """Was it compiled, and did it run unless Python raises?"""
     want = run(p.function(), p)
     compiled = appy.jit(strict=True)(p.function())
     try:
         got = run(compiled, p)
     except appy.CompileError:
         if want[0] is TypeError:  # UFuncTypeError and its kin: the interpreter is to raise it
-            return {"runs": 1}
+            return True
         raise
     assert got[:2] == want[:2], (got[:2], want[:2])
     if want[0] is not type(None) and "parallel for" in p.source:
-        return compiled.stats()  # iterations after the failing one may have run
+        return compiled.stats()["compiled"] > 0  # iterations after the failing one may have run
     try:
         assert_same(got[2], want[2], ulps=256, scale=100.0, eps=1.2e-7)
     except AssertionError:
         if not casts_out_of_range(p):
             raise
-    return compiled.stats()
+    return compiled.stats()["runs" if want[0] is type(None) else "compiled"] > 0
 
 
 def casts_out_of_range(p: Program) -> bool:
@@ -90,13 +91,13 @@ def test_random_arrays(batch):
         note(p.source)
         counts["all"] += 1
         try:
-            counts["compiled"] += check(p)["runs"] > 0
+            counts["compiled"] += check(p)
         except appy.CompileError as e:
             counts["refused: " + str(e).split(": ", 1)[-1]] += 1
 
     run_all()
     # Hypothesis varies what it has found: many programs of a batch may be refused for one reason.
-    assert counts["compiled"] >= 0.3 * counts["all"], counts
+    assert counts["compiled"] >= 0.5 * counts["all"], counts
 
 
 @pytest.mark.parametrize("batch", range(EXAMPLES // BATCH))
@@ -108,9 +109,9 @@ def test_seeded_arrays(batch):
         p = program(lambda n, rng=rng: int(rng.integers(n)))
         counts["all"] += 1
         try:
-            counts["compiled"] += check(p)["runs"] > 0
+            counts["compiled"] += check(p)
         except appy.CompileError as e:
             counts["refused: " + str(e).split(": ", 1)[-1]] += 1
         except AssertionError as e:
             raise AssertionError(f"seed {number}: {e}\n{p.source}") from None
-    assert counts["compiled"] >= 0.6 * counts["all"], counts
+    assert counts["compiled"] >= 0.7 * counts["all"], counts

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from compare import assert_same
 
 import appy
 
@@ -200,3 +201,33 @@ def test_a_mean_is_a_quotient_of_complex_numbers(dtype):
             np.testing.assert_allclose(rows, z.mean(axis=1), rtol=1e-6)
             for part in ("real", "imag"):
                 np.testing.assert_array_equal(np.isnan(getattr(rows, part)), np.isnan(getattr(z.mean(axis=1), part)))
+
+
+def complex_extrema(x, y, out):
+    # pragma 0=>parallel
+    a = np.maximum(x, y)
+    # pragma 0=>parallel
+    b = np.minimum(x, y)
+    # pragma 0=>parallel
+    c = np.maximum(x, 1)
+    # pragma 0=>parallel
+    d = np.minimum(2.5, y)
+    # pragma sequential for
+    for i in range(len(x)):
+        out[i] = np.maximum(x[i], y[i])
+    return a, b, c, d
+
+
+@pytest.mark.parametrize("part", ["f8", "f4"])
+def test_extrema_of_complex_numbers(part):
+    """By the real part, then the imaginary one; the first operand where it has a NaN."""
+    parts = (0.0, -0.0, 1.0, 3.0, np.nan, np.inf, -np.inf)
+    values = np.array([complex(re, im) for re in parts for im in parts])
+    x, y = (v.ravel().astype(part.replace("f8", "c16").replace("f4", "c8")) for v in np.meshgrid(values, values))
+    for left, right in ((x, y), (x, y.real), (x.real, y)):
+        want, got = np.zeros((2, len(x)), x.dtype)
+        for g, w in zip(
+            appy.jit(strict=True)(complex_extrema)(left, right, got), complex_extrema(left, right, want), strict=True
+        ):
+            assert_same(g, w, ulps=0)
+        assert_same(got, want, ulps=0)

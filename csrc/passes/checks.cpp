@@ -313,27 +313,28 @@ class Checks {
       updates |= op->code == Opcode::store_ && is_invariant(*op, body_of(*loop));
     }
     if (!updates) return false;
-    std::set<const Value*> tested, asked;
-    origins(*check.operands[0], tested);
+    std::set<const Value*> tested, asked, seen;
+    origins(*check.operands[0], tested, seen);
+    seen.clear();
     // An index out of an array may be one that is not meant to be used.
     if (std::any_of(tested.begin(), tested.end(), [&](const Value* v) { return v->op && !extremes.is_before(*v); })) {
       return false;
     }
     for (const Op* owner = check.parent->owner; owner != loop; owner = owner->parent->owner) {
       const bool asks = owner->code == Opcode::if_ && !extremes.is_before(*owner->operands[0]);
-      if (asks) origins(*owner->operands[0], asked);
+      if (asks) origins(*owner->operands[0], asked, seen);
     }
     return std::none_of(asked.begin(), asked.end(), [&](const Value* v) { return tested.contains(v); });
   }
 
   /// What a value is computed from: loads, variables of loops, what varies. Extents and constants tell nothing.
-  static void origins(const Value& v, std::set<const Value*>& found) {
-    if (v.type.is_view() || (v.op && v.op->code == Opcode::const_)) return;
+  static void origins(const Value& v, std::set<const Value*>& found, std::set<const Value*>& seen) {
+    if (!seen.insert(&v).second || v.type.is_view() || (v.op && v.op->code == Opcode::const_)) return;
     if (!v.op || !ir::is_pure(v.op->code)) {
       found.insert(&v);
       return;
     }
-    for (const Value* operand : v.op->operands) origins(*operand, found);
+    for (const Value* operand : v.op->operands) origins(*operand, found, seen);
   }
 
   /// The condition, or that a conditional around the check is known to skip it before the loops.

@@ -37,8 +37,8 @@ bool same_in_all(const Value& v, const Op& loop) {
 
 /// The value is the same wherever the loop computes it: what it is made of is, loads from arrays that the loop leaves
 /// as they are among it.
-bool is_steady(const Value& v, const Op& loop) {
-  if (ir::defined_outside(v, body_of(loop))) return true;
+bool is_steady(const Value& v, const Op& loop, std::set<const Value*>& seen) {
+  if (ir::defined_outside(v, body_of(loop)) || !seen.insert(&v).second) return true;
   const Op* op = v.op;
   if (!op || !op->blocks.empty() || !(ir::is_pure(op->code) || op->code == Opcode::load_)) return false;
   if (op->code == Opcode::load_) {
@@ -49,13 +49,14 @@ bool is_steady(const Value& v, const Op& loop) {
     if (written) return false;
   }
   return std::all_of(op->operands.begin(), op->operands.end(),
-                     [&](const Value* operand) { return is_steady(*operand, loop); });
+                     [&](const Value* operand) { return is_steady(*operand, loop, seen); });
 }
 
 /// Do all iterations store to one element?
 bool stores_to_one(const Op& store, const Op& loop) {
+  std::set<const Value*> seen;
   return std::all_of(store.operands.begin() + 1, store.operands.end(),
-                     [&](const Value* operand) { return is_steady(*operand, loop); });
+                     [&](const Value* operand) { return is_steady(*operand, loop, seen); });
 }
 
 /// Executed in every iteration of `loop` in which the loops between run.

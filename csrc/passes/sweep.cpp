@@ -34,6 +34,9 @@ namespace {
 
 /// Columns of a block, at least, where there are several.
 constexpr int64_t kColumns = 128;
+/// Up to so many columns one worker takes all of them. Workers that write halves of short rows fetch lines of each
+/// other's at the ends of every row: two then take longer than one.
+constexpr int64_t kColumnsOfOne = 960;
 
 bool is_constant(const Value& v, int64_t n) { return constant(v) == n; }
 
@@ -211,6 +214,7 @@ class Sweeper {
     Affine rest = ranges_->affine(*width->op->operands[0], sums);
     rest.add(ranges_->affine(*last, sums), -1);
     rest.add(ranges_->affine(count, sums), -1);
+    width_ = width, columns_ = last;
     return rest.is_constant() && rest.constant == -1 && ranges_->proves_ge(count, 1, sums) &&
            ranges_->proves_ge(*last, 0, sums);
   }
@@ -271,11 +275,28 @@ class Sweeper {
       load.op->parent->remove(load.op);
     }
     ir::replace_uses(graph_, to);
+    if (sums.loop->parallel) keep_short_rows_whole(sums);
+  }
+
+  void keep_short_rows_whole(Op& sums) {
+    const auto outside = [&](const Value& v) { return ir::defined_outside(v, body_of(sums)); };
+    if (constant(*sums.operands[1]) || !outside(*columns_) || !outside(*width_)) return;
+    Builder b(graph_);
+    b.set_loc(sums.loc);
+    b.set_before(&sums);
+    Value *columns = const_cast<Value*>(columns_), *one = b.i64(1);
+    Value* few = b.op(Opcode::le_, {columns, b.i64(kColumnsOfOne)});
+    Value* count = b.select(few, one, sums.operands[1]);
+    Value* width = b.select(few, columns, const_cast<Value*>(width_));
+    sums.operands[1] = count;
+    ir::walk(body_of(sums),
+             [&](Op& op) { std::replace(op.operands.begin(), op.operands.end(), const_cast<Value*>(width_), width); });
   }
 
   ir::Graph& graph_;
   std::unique_ptr<Ranges> ranges_;
   std::vector<Load> loads_;
+  const Value *width_ = nullptr, *columns_ = nullptr;  // of the sums' blocks, of all of them
 };
 
 }  // namespace

@@ -224,3 +224,24 @@ def test_several_sums_inside_a_simd_loop(n, dtype):
     compiled(a, x, got)
     sums(a, x, want)
     np.testing.assert_allclose(got, want, rtol=64 * np.finfo(dtype).eps)
+
+
+def updated_and_summed(a, u, v, x, y):
+    # pragma 0=>parallel 1=>simd
+    a += np.outer(u, v)
+    # pragma 0=>parallel
+    x += y @ a
+
+
+@pytest.mark.parametrize("columns", [0, 1, 200, 959, 960, 961, 1024, 5000])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_sweep_over_short_and_long_rows(columns, threads):
+    """Columns are divided between threads where rows are long."""
+    rng = np.random.default_rng(0)
+    for rows in (0, 1, 7, 33):
+        made = [rng.random(shape) for shape in ((rows, columns), rows, columns, columns, rows)]
+        want, got = [x.copy() for x in made], [x.copy() for x in made]
+        updated_and_summed(*want)
+        appy.jit(strict=True, threads=threads)(updated_and_summed)(*got)
+        for g, w in zip(got, want, strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-12)

@@ -20,6 +20,7 @@ def report() -> str:
     lines += _rows("processor", _processor())
     lines += _rows("driver", _driver())
     lines += _rows("NVRTC", _compiler())
+    lines += _rows("cuBLAS", _blas())
     lines += _rows("devices", _devices())
     lines += _rows("cache", _cache())
     # Last: they bring an NVRTC and a driver of their own.
@@ -83,6 +84,16 @@ def _compiler() -> Iterator[str]:
     driver = _C.gpu_driver()["version"]
     if driver and compiler["version"] // 1000 > driver // 1000:
         yield f"-> it is newer than the driver: pip install nvidia-cuda-nvrtc-cu{driver // 1000}"
+
+
+def _blas() -> Iterator[str]:
+    blas = _C.gpu_blas()
+    if blas["path"]:
+        yield f"{_version(blas['version'])}, {blas['path']}"
+    else:
+        yield f"not used: {blas['problem']}"
+    if not blas["path"] and os.environ.get("APPY_LIBCUBLAS") != "none":
+        yield "-> products of matrices are appy's own kernels; pip install nvidia-cublas or nvidia-cublas-cu12"
 
 
 def _devices() -> Iterator[str]:

@@ -11,6 +11,7 @@
 #include "cpu/cpu.h"
 #include "frame/functions.h"
 #include "frame/region.h"
+#include "gpu/blas.h"
 #include "gpu/cache.h"
 #include "gpu/device.h"
 #include "gpu/nvrtc.h"
@@ -413,6 +414,16 @@ py::dict gpu_compiler() {
   return out;
 }
 
+py::dict gpu_blas() {
+  std::string problem;
+  const appy::gpu::Blas* found = appy::gpu::blas(problem);
+  py::dict out;
+  out["path"] = found ? found->path : "";
+  out["version"] = found ? found->version : 0;
+  out["problem"] = problem;
+  return out;
+}
+
 py::dict gpu_cache() {
   const appy::gpu::CacheState state = appy::gpu::cache_state();
   py::dict out;
@@ -462,7 +473,8 @@ py::dict gpu_compile(const std::string& name, const std::string& text, int compu
 
 /// The texts that every generated kernel includes.
 std::vector<std::pair<std::string, std::string>> gpu_headers() {
-  return {{"appy_ptx.h", std::string(appy::gpu::ptx_header)}, {"appy_device.h", std::string(appy::gpu::device_header)},
+  return {{"appy_ptx.h", std::string(appy::gpu::ptx_header)},
+          {"appy_device.h", std::string(appy::gpu::device_header)},
           {"appy_product.h", std::string(appy::gpu::product_header)}};
 }
 
@@ -538,6 +550,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("gpu_driver", &gpu_driver);
   m.def("gpu_devices", &gpu_devices);
   m.def("gpu_compiler", &gpu_compiler);
+  m.def("gpu_blas", &gpu_blas);
   m.def("gpu_headers", &gpu_headers);
   m.def("gpu_cache", &gpu_cache);
   m.def("gpu_synchronize", &gpu_synchronize);

@@ -78,7 +78,9 @@ Names::Names() {
                            "y0",           "y1",
                            "yn",           "gamma",
                            "index",        "time",
-                           "clock",        "printf"})
+                           "clock",        "printf",
+                           "SumTile",      "TensorTile",
+                           "TileAt",       "widest"})
     taken_.insert(word);
 }
 

@@ -1,7 +1,6 @@
 #include "gpu/nvrtc.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "gpu/driver.h"
+#include "gpu/libraries.h"
 
 namespace appy::gpu {
 
@@ -33,86 +33,11 @@ struct Library {
 #undef X
 };
 
-std::mutex mutex;  // of these three
-std::vector<std::string> wheel_folders;
+constexpr LibraryName kName = {"libnvrtc", "libnvrtc-builtins", "cuda_nvrtc", "APPY_LIBNVRTC"};
+
+std::mutex mutex;                 // of these two
 const Library* loaded = nullptr;  // for the life of the process
 std::string identity;             // what compiler_identity() found
-
-/// What stands after ".so." in the name of a library, or -1.
-int major_of(const std::string& path) {
-  const std::string name = fs::path(path).filename().string();
-  const size_t at = name.find(".so.");
-  if (at != std::string::npos) return std::atoi(name.c_str() + at + 4);
-  std::error_code error;
-  const fs::path target = fs::canonical(path, error);
-  return error || target == path ? -1 : major_of(target.string());
-}
-
-bool is_nvrtc(const std::string& name) {
-  return name.starts_with("libnvrtc") && !name.starts_with("libnvrtc-builtins") &&
-         name.find(".so") != std::string::npos;
-}
-
-/// Paths of NVRTC that another library has loaded; wheels put a hash into the name.
-std::vector<std::string> loaded_paths() {
-  std::vector<std::string> out;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* into) {
-        if (info->dlpi_name && is_nvrtc(fs::path(info->dlpi_name).filename().string()))
-          static_cast<std::vector<std::string>*>(into)->push_back(info->dlpi_name);
-        return 0;
-      },
-      &out);
-  return out;
-}
-
-void add_libraries(const fs::path& folder, std::vector<std::string>& out) {
-  std::error_code error;
-  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
-    if (fs::exists(folder / name, error)) out.push_back((folder / name).string());
-  }
-}
-
-/// Entries of a folder whose names start with `prefix`, the last version first.
-std::vector<fs::path> versions_in(const fs::path& folder, const std::string& prefix) {
-  std::vector<fs::path> out;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (at->path().filename().string().starts_with(prefix)) out.push_back(at->path());
-  }
-  const auto version = [&](const fs::path& path) {
-    return std::atof(path.filename().c_str() + prefix.size());  // "13.0" of cuda-13.0, "13" of cu13
-  };
-  std::sort(out.begin(), out.end(), [&](const fs::path& a, const fs::path& b) { return version(a) > version(b); });
-  return out;
-}
-
-/// Paths, or names for the system's loader, in the order in which they are tried.
-std::vector<std::string> candidates(const std::vector<std::string>& folders) {
-  const char* named = std::getenv("APPY_LIBNVRTC");
-  if (named && *named) return {named};
-  std::vector<std::string> out = loaded_paths();
-  std::error_code error;
-  for (const fs::path folder : folders) {
-    if (!fs::is_directory(folder / "nvidia", error)) continue;
-    for (const fs::path& of_version : versions_in(folder / "nvidia", "cu1")) add_libraries(of_version / "lib", out);
-    add_libraries(folder / "nvidia" / "cuda_nvrtc" / "lib", out);
-  }
-  for (const char* variable : {"CUDA_PATH", "CUDA_HOME"}) {
-    const char* root = std::getenv(variable);
-    if (!root || !*root) continue;
-    for (const char* lib : {"lib64", "lib", "targets/x86_64-linux/lib"}) add_libraries(fs::path(root) / lib, out);
-  }
-  add_libraries("/usr/local/cuda/lib64", out);
-  for (const fs::path& toolkit : versions_in("/usr/local", "cuda-")) add_libraries(toolkit / "lib64", out);
-  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) out.push_back(name);
-  const int driver_version = driver_state().version;
-  if (driver_version > 0) {
-    std::stable_partition(out.begin(), out.end(),
-                          [&](const std::string& path) { return major_of(path) <= driver_version / 1000; });
-  }
-  return out;
-}
 
 /// NVRTC opens its builtins by their name: those beside it have to be there first, since not every copy says where it
 /// looks.
@@ -162,7 +87,7 @@ const Library& library() {
   std::lock_guard lock(mutex);
   if (loaded) return *loaded;
   std::string first_problem;
-  for (const std::string& path : candidates(wheel_folders)) {
+  for (const std::string& path : candidates(kName)) {
     std::string problem;
     loaded = open_library(path, problem);
     if (loaded) return *loaded;
@@ -230,7 +155,7 @@ std::string trimmed(std::string text) {
 
 void set_wheel_folders(std::vector<std::string> folders) {
   std::lock_guard lock(mutex);
-  wheel_folders = std::move(folders);
+  look_for_wheels_in(std::move(folders));
   identity.clear();
 }
 
@@ -239,7 +164,7 @@ const Compiler& compiler() { return library().compiler; }
 std::string compiler_identity() {
   std::lock_guard lock(mutex);
   if (!identity.empty()) return identity;
-  for (const std::string& path : loaded ? std::vector{loaded->compiler.path} : candidates(wheel_folders)) {
+  for (const std::string& path : loaded ? std::vector{loaded->compiler.path} : candidates(kName)) {
     // What the loader would find for a bare name changes with its cache.
     const bool bare = path.find('/') == std::string::npos;
     struct stat info;

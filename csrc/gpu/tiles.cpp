@@ -107,9 +107,6 @@ void Writer::tiles(const Op& outermost) {
   loops_.clear();
 
   const Op &rows = p.rows(), &columns = p.columns(), &steps = *p.steps;
-  const auto row_value = [&](const std::string& n) { return std::pair(&rows, n); };
-  const auto column_value = [&](const std::string& n) { return std::pair(&columns, n); };
-  const auto step_value = [&](const std::string& n) { return std::pair(&steps, n); };
   std::vector<const Value*> inits, sums;
   for (size_t k = 0; k < steps.results.size(); ++k) {
     inits.push_back(steps.operands[3 + k]);
@@ -118,18 +115,20 @@ void Writer::tiles(const Op& outermost) {
   const std::string tile = names_.fresh("", "Tile"), sums_type = struct_of("Sums", sums),
                     row_type = struct_of("OfRow", p.of_row), column_type = struct_of("OfColumn", p.of_column);
 
+  // Parameters of the functions.
+  const std::string r = names_.fresh("", "r"), c = names_.fresh("", "c"), k = names_.fresh("", "k");
   open("");
   put("typedef " + tiling.type + " " + tile + ";");
   std::vector<std::string> trips;
-  for (size_t k = 0; k + 2 < p.nest.size(); ++k) trips.push_back(declare_trips(*p.nest[k]));
+  for (size_t outer = 0; outer + 2 < p.nest.size(); ++outer) trips.push_back(declare_trips(*p.nest[outer]));
   const std::string height = declare_trips(rows), width = names_.fresh("", "width");
   std::string across;
   if (p.rectangular) {
     across = declare_trips(columns);
     put("const auto " + width + " = [&](i64) { return " + across + "; };");
   } else {
-    open("const auto " + width + " = [&](i64 r) -> i64");
-    put("const i64 " + names_.of(*rows.blocks[0]->args[0]) + " = " + variable_at(rows, "r") + ";");
+    open("const auto " + width + " = [&](i64 " + r + ") -> i64");
+    put("const i64 " + names_.of(*rows.blocks[0]->args[0]) + " = " + variable_at(rows, r) + ";");
     Wanted wanted;
     want(*columns.operands[1], p, wanted);
     write_wanted(p, wanted);
@@ -172,15 +171,17 @@ void Writer::tiles(const Op& outermost) {
       argument(*steps.operands[2]) + ");");
   const std::string of_row = names_.fresh("", "ofRow"), of_column = names_.fresh("", "ofColumn"),
                     step = names_.fresh("", "step"), first = names_.fresh("", "first"), last = names_.fresh("", "last");
-  value_function("const auto " + of_row + " = [&](i64 r, i64 k) -> " + row_type, p, p.of_row,
-                 {row_value("r"), step_value("k")});
-  value_function("const auto " + of_column + " = [&](i64 c, i64 k) -> " + column_type, p, p.of_column,
-                 {column_value("c"), step_value("k")});
-  value_function("const auto " + first + " = [&](i64 r, i64 c) -> " + sums_type, p, inits,
-                 {row_value("r"), column_value("c")});
-  tile_step(p, "const auto " + step + " = [&](" + sums_type + "& sums, const " + row_type + "& x, const " +
-                   column_type + "& y)");
-  tile_end(p, "const auto " + last + " = [&](i64 r, i64 c, const " + sums_type + "& sums)");
+  const std::string row_and_step = " = [&](i64 " + r + ", i64 " + k + ") -> ",
+                    column_and_step = " = [&](i64 " + c + ", i64 " + k + ") -> ",
+                    element = " = [&](i64 " + r + ", i64 " + c;
+  value_function("const auto " + of_row + row_and_step + row_type, p, p.of_row, {{&rows, r}, {&steps, k}});
+  value_function("const auto " + of_column + column_and_step + column_type, p, p.of_column,
+                 {{&columns, c}, {&steps, k}});
+  value_function("const auto " + first + element + ") -> " + sums_type, p, inits, {{&rows, r}, {&columns, c}});
+  tile_step(p, "const auto " + step, sums_type, row_type, column_type);
+  const std::string told = names_.fresh("", "sums");
+  tile_end(p, "const auto " + last + element + ", const " + sums_type + "& " + told + ")", told,
+           {{&rows, r}, {&columns, c}});
   const auto along = [&](bool yes) { return std::string(yes ? "true" : "false"); };
   put(tile + "::run<" + sums_type + ", " + row_type + ", " + column_type + ", " +
       along(runs_along_steps(p, p.of_row, rows)) + ", " + along(runs_along_steps(p, p.of_column, columns)) + ">(" +
@@ -193,32 +194,37 @@ void Writer::tiles(const Op& outermost) {
 }
 
 /// What a step makes of the sums so far.
-void Writer::tile_step(const Product& p, const std::string& head) {
+void Writer::tile_step(const Product& p, const std::string& name, const std::string& sums_type,
+                       const std::string& row_type, const std::string& column_type) {
   const ir::Block& body = *p.steps->blocks[0];
-  open(head);
+  const std::string x = names_.fresh("", "x"), y = names_.fresh("", "y"), sums = names_.fresh("", "sums");
+  open(name + " = [&](" + sums_type + "& " + sums + ", const " + row_type + "& " + x + ", const " + column_type + "& " +
+       y + ")");
   const auto unpack = [&](const Value& v, const std::string& from, size_t k) {
     put("const " + std::string(type_of(v.type.dtype)) + " " + names_.of(v) + " = " + from + ".v" + std::to_string(k) +
         ";");
   };
-  for (size_t k = 0; k < p.of_row.size(); ++k) unpack(*p.of_row[k], "x", k);
-  for (size_t k = 0; k < p.of_column.size(); ++k) unpack(*p.of_column[k], "y", k);
-  for (size_t k = 0; k + 1 < body.args.size(); ++k) unpack(*body.args[1 + k], "sums", k);
+  for (size_t k = 0; k < p.of_row.size(); ++k) unpack(*p.of_row[k], x, k);
+  for (size_t k = 0; k < p.of_column.size(); ++k) unpack(*p.of_column[k], y, k);
+  for (size_t k = 0; k + 1 < body.args.size(); ++k) unpack(*body.args[1 + k], sums, k);
   for (const Op* op = body.first; op != body.last; op = op->next) {
     if (op->result() && p.side(*op->result()) == Side::both) statement(*op);
   }
   for (size_t k = 0; k < body.last->operands.size(); ++k)
-    put("sums.v" + std::to_string(k) + " = " + argument(*body.last->operands[k]) + ";");
+    put(sums + ".v" + std::to_string(k) + " = " + argument(*body.last->operands[k]) + ";");
   close(";");
 }
 
 /// Where the sums of a row and a column go.
-void Writer::tile_end(const Product& p, const std::string& head) {
+void Writer::tile_end(const Product& p, const std::string& head, const std::string& sums,
+                      const std::vector<std::pair<const Op*, std::string>>& at) {
   open(head);
-  for (const auto& [loop, index] : {std::pair(&p.rows(), "r"), std::pair(&p.columns(), "c")})
+  for (const auto& [loop, index] : at)
     put("const i64 " + names_.of(*loop->blocks[0]->args[0]) + " = " + variable_at(*loop, index) + ";");
   for (size_t k = 0; k < p.steps->results.size(); ++k) {
     const Value& v = *p.steps->results[k];
-    put("const " + std::string(type_of(v.type.dtype)) + " " + names_.of(v) + " = sums.v" + std::to_string(k) + ";");
+    put("const " + std::string(type_of(v.type.dtype)) + " " + names_.of(v) + " = " + sums + ".v" + std::to_string(k) +
+        ";");
   }
   Wanted wanted;
   for (const Op* op = p.columns().blocks[0]->first; op; op = op->next) {

@@ -88,8 +88,10 @@ class Writer {
   // tiles.cpp
   TileSize tile_size(const ir::Op& outermost) const;
   void tiles(const ir::Op& outermost);
-  void tile_step(const passes::Product&, const std::string& head);
-  void tile_end(const passes::Product&, const std::string& head);
+  void tile_step(const passes::Product&, const std::string& name, const std::string& sums_type,
+                 const std::string& row_type, const std::string& column_type);
+  void tile_end(const passes::Product&, const std::string& head, const std::string& sums,
+                const std::vector<std::pair<const ir::Op*, std::string>>& at);
   std::string struct_of(const std::string& name, const std::vector<const ir::Value*>& values);
   void write_wanted(const passes::Product&, const std::set<const ir::Op*>& wanted);
   void value_function(const std::string& head, const passes::Product&, const std::vector<const ir::Value*>& values,

@@ -33,6 +33,12 @@ def gemm(C, A, B):
     C[:, :] = alpha * A @ B + beta * C
 
 
+def names(x, y, c):
+    r, k, sums, width, steps, Tile, SumTile = 1.5, 2.0, 0.5, 1.0, 1.0, 1.0, 1.0
+    # pragma 0=>parallel
+    x[:, :] = r * y @ c + k * x * sums * width * steps * Tile * SumTile
+
+
 def layer(C, A, B):
     # pragma 0=>parallel
     C[:, :] = np.maximum(A @ B + B[0, :], 0)
@@ -173,7 +179,20 @@ def beside(C, A, B):
     C[:, 0] = np.sum(C[:, 1:], 1)
 
 
-PROGRAMS = [product, product_new, gemm, layer, chain, accumulate, in_order, nearest, distances, several, triangle]
+PROGRAMS = [
+    product,
+    product_new,
+    gemm,
+    names,
+    layer,
+    chain,
+    accumulate,
+    in_order,
+    nearest,
+    distances,
+    several,
+    triangle,
+]
 PROGRAMS += [syrk, syr2k, rows, rows_that_stay, captured, onto_itself, beside]
 OTHER_TYPES = {
     "product": ["f4", "c16", "i8", "f2", "c8"],

@@ -23,7 +23,7 @@ def run(python, *names, **variables):
 @pytest.mark.parametrize("name", NAMES)
 def test_large_tiles(python, name):
     (found,) = run(python, name, APPY_CUDA_SHAPE="tiles=2").values()
-    assert any(how.startswith("tiles of ") for how in found)
+    assert any(how.startswith("tiles of ") for how in found) == (name != "rows_that_stay")
 
 
 @pytest.mark.parametrize("order", ["reverse", "1"])
@@ -82,3 +82,62 @@ appy.explain(f)
 def test_sizes_decide(python):
     found = python(SIZES)
     assert "too small for tiles" in found and "on tensor cores" in found
+
+
+LIBRARY = f"""
+import os, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import re
+import appy, products
+import numpy as np
+
+def add(C, A, B):
+    #pragma 0=>parallel
+    C[:, :] += A @ B
+
+def parts(C, A, B):
+    #pragma 0=>parallel
+    C[2:, 1:] = A[2:, 3:] @ B[3:, 1:]
+
+def transposed(C, A, B):
+    #pragma 0=>parallel
+    C.T[:, :] = (A @ B).T
+
+def made(C, A, B):
+    #pragma 0=>parallel
+    D = A @ B
+    C[0, 0] = D[1, 2]
+    C[1, :] = D[0, :]
+
+for f in (products.product, add, parts, made, products.gemm, products.in_order):
+    compiled = appy.jit(backend="cuda", strict=True)(f)
+    for layout in ("plain", "transposed", "strided", "reversed"):
+        for dtype in ("f8", "f4"):
+            products.compare(f, compiled, 90, 80, 70, dtype, layout, 1)
+            products.compare(f, compiled, 5, 4, 3, dtype, layout, 1)
+    text = str(appy.explain(compiled))
+    print("used", f.__name__, len(re.findall("cuBLAS 13.1", text)))
+"""
+
+
+def library(python, tmp_path, **variables):
+    file = tmp_path / "program.py"
+    file.write_text(LIBRARY)
+    return dict(re.findall(r"^used (\w+) (\d+)", python("-W", "ignore", str(file), **variables), re.MULTILINE))
+
+
+def test_whole_products_are_the_librarys(python, tmp_path, emulator_path):
+    used = library(python, tmp_path, APPY_LIBCUBLAS=emulator_path)
+    # Where rows or columns are contiguous; what is added to it, or has an order, is a kernel's.
+    assert int(used["product"]) >= 4 and int(used["add"]) >= 4 and int(used["parts"]) >= 2
+    assert used["gemm"] == used["in_order"] == "0"
+
+
+def test_without_the_library_or_where_it_fails(python, tmp_path, emulator_path):
+    for variables in ({"APPY_LIBCUBLAS": "none"}, {"APPY_LIBCUBLAS": emulator_path, "APPY_EMULATOR_BLAS": "14"}, {}):
+        assert set(library(python, tmp_path, **variables).values()) == {"0"}
+
+
+def test_doctor_tells_of_the_library(python, emulator_path):
+    assert f"13.1, {emulator_path}" in python("-m", "appy", "doctor", APPY_LIBCUBLAS=emulator_path)
+    assert "not used: APPY_LIBCUBLAS is none" in python("-m", "appy", "doctor", APPY_LIBCUBLAS="none")

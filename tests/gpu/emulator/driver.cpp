@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "fibers.h"
+#include "queue.h"
 
 using namespace appy_emulator;
 
@@ -233,6 +234,11 @@ int now(const char* name, bool needs_context, const std::function<int()>& what) 
 }
 
 }  // namespace
+
+int appy_emulator_enqueue(std::function<int()> what) {
+  const Lock lock(mutex);
+  return enqueue(std::move(what));
+}
 
 #define EXPORT extern "C" __attribute__((visibility("default"))) int
 #define ENTER(needs_context) \

@@ -1,0 +1,38 @@
+// cuBLAS, found like NVRTC and used for regions that are one whole product of matrices.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "gpu/device.h"
+
+namespace appy::gpu {
+
+struct Blas {
+  std::string path;
+  int version = 0;  // 13000 is 13.0
+};
+
+/// APPY_LIBCUBLAS ("none": not to be used), or the first one that candidates() names. Where APPY_LIBCUDA names another
+/// driver, only the former: the libraries here would not know it. Null, and why in `problem`, where there is none.
+/// Loaded at the first call.
+const Blas* blas(std::string& problem);
+
+/// An operand as it lies in memory: element [i, j] is `row` * i + `column` * j elements from `at`.
+struct Matrix {
+  uint64_t at = 0;
+  int64_t rows = 0, columns = 0;
+  int64_t row = 0, column = 0;
+
+  Matrix transposed() const { return {at, columns, rows, column, row}; }
+};
+
+/// May the library be given these? Rows or columns are contiguous, the others do not overlap, numbers fit into an int.
+bool takes(const Matrix& c, const Matrix& a, const Matrix& b);
+
+/// c = a b, plus c where `adds`, in the precision of its elements. True, or false and why in `problem`; then nothing
+/// was done. The device's context is current.
+bool multiply(const Device&, Stream, bool is_double, bool adds, const Matrix& c, const Matrix& a, const Matrix& b,
+              std::string& problem);
+
+}  // namespace appy::gpu

@@ -1,0 +1,28 @@
+// Where NVIDIA's libraries are looked for: what the process has loaded, NVIDIA's wheels, toolkits, the system.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace appy::gpu {
+
+struct LibraryName {
+  const char* stem;      // "libnvrtc"
+  const char* other;     // what begins like it and is another library
+  const char* wheel;     // its folder in wheels for CUDA 12
+  const char* variable;  // of the environment, which names it
+};
+
+/// Folders to look for wheels in.
+void look_for_wheels_in(std::vector<std::string> folders);
+
+/// Paths, or names for the system's loader, in the order in which they are tried: what `variable` says and nothing
+/// else, or those that the process has loaded, of wheels, of toolkits, and the loader's. Later major versions than the
+/// driver's come last.
+std::vector<std::string> candidates(const LibraryName&);
+
+/// Entries of a folder whose names start with `prefix`, the last version first.
+std::vector<std::filesystem::path> versions_in(const std::filesystem::path& folder, const std::string& prefix);
+
+}  // namespace appy::gpu

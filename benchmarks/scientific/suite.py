@@ -211,6 +211,8 @@ def run(options) -> None:
         try:
             if missing:
                 data["about"] = suite.start(names)
+                if "appy" in names and "appy" not in data["about"]:
+                    raise SystemExit(f"appy does not start on {options.device}: its reason stands above")
                 if "roofline" not in data:
                     progress.say("roofline")
                     data["roofline"] = roofline.measure(options.device, Path(folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -59,6 +60,14 @@ def test_a_run_is_continued(tmp_path):
 def test_an_unknown_kernel_is_named(tmp_path):
     done = run(tmp_path / "none.json", "--only", "syrk,gems")
     assert done.returncode == 1 and "no kernel is called gems; there are azimint_naive" in done.stderr
+
+
+def test_a_device_that_is_not_there_is_said(tmp_path):
+    if importlib.util.find_spec("cupy"):
+        pytest.skip("CuPy is installed")
+    done = run(tmp_path / "none.json", "--device", "cuda", "--only", "syrk", "--sides", "appy")
+    assert done.returncode == 1 and "No module named 'cupy'" in done.stderr
+    assert done.stderr.endswith("appy does not start on cuda: its reason stands above\n")
 
 
 def test_a_wrong_version_is_found(tmp_path, monkeypatch):

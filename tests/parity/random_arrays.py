@@ -124,7 +124,7 @@ class Writer:
         if form == 2:
             return f"np.sqrt(np.abs({x} * 1.0))"
         y = self.expression(kind, depth - 1)
-        if form == 9:
+        if form == 9 and self.choose(2):
             return self.rearranged(kind, x, y)
         if form == 3:
             return f"np.where({x} {self.pick(('<', '>=', '!='))} {y}, {x}, {y})"

@@ -114,4 +114,4 @@ def test_seeded_arrays(batch):
             counts["refused: " + str(e).split(": ", 1)[-1]] += 1
         except AssertionError as e:
             raise AssertionError(f"seed {number}: {e}\n{p.source}") from None
-    assert counts["compiled"] >= 0.7 * counts["all"], counts
+    assert counts["compiled"] >= 0.65 * counts["all"], counts

@@ -30,18 +30,18 @@ def cholesky(A):
     n = A.shape[0]
     # pragma sequential for
     for j in range(n):
-        s = A[j, j]
+        s = 0.0
         # pragma simd
         for k in range(j):
-            s -= A[j, k] * A[j, k]
-        A[j, j] = np.sqrt(s)
+            s += A[j, k] * A[j, k]
+        A[j, j] = np.sqrt(A[j, j] - s)
         # pragma parallel for
         for i in range(j + 1, n):
-            t = A[i, j]
+            t = 0.0
             # pragma simd
             for k in range(j):
-                t -= A[i, k] * A[j, k]
-            A[i, j] = t / A[j, j]
+                t += A[i, k] * A[j, k]
+            A[i, j] = (A[i, j] - t) / A[j, j]
 
 
 def covariance(M, float_n, data):
@@ -294,8 +294,9 @@ def softmax(x):
                 s = 0.0
                 # pragma simd
                 for j in range(x.shape[3]):
-                    out[b, h, i, j] = np.exp(x[b, h, i, j] - m)
-                    s += out[b, h, i, j]
+                    e = np.exp(x[b, h, i, j] - m)
+                    out[b, h, i, j] = e
+                    s += e
                 # pragma simd
                 for j in range(x.shape[3]):
                     out[b, h, i, j] /= s
@@ -367,7 +368,7 @@ def trmm(alpha, A, B):
     # pragma parallel for simd
     for j in range(B.shape[1]):
         for i in range(B.shape[0]):
-            s = B[i, j]
+            s = 0.0
             for k in range(i + 1, B.shape[0]):
                 s += A[k, i] * B[k, j]
-            B[i, j] = alpha * s
+            B[i, j] = alpha * (B[i, j] + s)

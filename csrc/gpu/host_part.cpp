@@ -226,7 +226,7 @@ class Splitter {
   /// Whether a subscript is i, or i counted from the end where it is negative.
   static bool follows(const Value& subscript, const Value& i) {
     if (&subscript == &i) return true;
-    return subscript.op && subscript.op->code == Opcode::select_ && subscript.op->operands[2] == &i;
+    return subscript.op && subscript.op->code == Opcode::wrap_ && subscript.op->operands[0] == &i;
   }
 
   void product(const Op& outer, HostPart& part) {

@@ -336,9 +336,7 @@ TEST(HostPart, FindsTheArrayThatLanesRunAlong) {
       %lo = load %ptr[%i] : i64
       %hi = load %ptr[%i + 1] : i64
       %s = for simd annotated %j = %lo to %hi step %one carry(sum %a = %half) : f64 {
-        %behind = add %j, %m : i64
-        %negative = lt %j, %zero : bool
-        %k = select %negative, %behind, %j : i64
+        %k = wrap %j, %m : i64
         %v = load %x[%k] : f64
         %b = add %a, %v : f64
         yield %b

@@ -171,9 +171,9 @@ def softmax(x):
 
 
 def spmv(A_row, A_col, A_val, x):
-    y = appy.empty(A_row.size - 1, dtype=A_val.dtype)
+    y = appy.empty(A_row.shape[0] - 1, dtype=A_val.dtype)
     # pragma parallel for
-    for i in range(A_row.size - 1):
+    for i in range(A_row.shape[0] - 1):
         begin, end = A_row[i], A_row[i + 1]
         y[i] = A_val[begin:end] @ x[A_col[begin:end]]
     return y

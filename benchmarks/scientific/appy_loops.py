@@ -304,9 +304,9 @@ def softmax(x):
 
 
 def spmv(A_row, A_col, A_val, x):
-    y = appy.empty(A_row.size - 1, dtype=A_val.dtype)
+    y = appy.empty(A_row.shape[0] - 1, dtype=A_val.dtype)
     # pragma parallel for
-    for i in range(A_row.size - 1):
+    for i in range(A_row.shape[0] - 1):
         s = 0.0
         # pragma simd
         for j in range(A_row[i], A_row[i + 1]):

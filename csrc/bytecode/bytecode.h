@@ -15,6 +15,7 @@ using pycompat::Op;
 /// A source position; lines count from 1 (0: unknown), columns from 0 (-1: unknown).
 struct Position {
   int line = 0, end_line = 0, column = -1, end_column = -1;
+  friend bool operator==(const Position&, const Position&) = default;
 };
 
 struct Instruction {

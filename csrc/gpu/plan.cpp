@@ -186,6 +186,7 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
     plan.blocks = std::min(plan.blocks, kernel.code.meets ? resident : resident * waves);
   }
   if (wish.per_multiprocessor) plan.blocks = std::min(plan.blocks, multiprocessors * wish.per_multiprocessor);
+  plan.blocks = std::min(plan.blocks, blocks_with_room(sizes, shape));
   plan.words.resize(kernel.code.words);
   plan.arrays.assign(code_.arrays.size(), {});
   const size_t first_array = kernel.code.words - 2 * code_.arrays.size();
@@ -210,6 +211,20 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
         static_cast<size_t>(sizes.elements(size)) * static_cast<size_t>(ir::size_of(use.alloc->result()->type.dtype));
     for (int word : size.extents) array.extents.push_back(static_cast<Word>(std::max<int64_t>(sizes.at(word, 0), 0)));
   }
+}
+
+/// Arrays that each worker or thread has for itself take at most this part of the device's memory; fewer blocks then
+/// have more to do each.
+int64_t Plans::blocks_with_room(const Sizes& sizes, const KernelShape& shape) const {
+  const int64_t room = device_.properties().memory_bytes / 8;
+  int64_t bytes = 0;  // a block
+  for (size_t k = 0; k < code_.arrays.size(); ++k) {
+    const ArrayUse& use = code_.arrays[k];
+    if (use.owner == ArrayUse::Owner::region || (use.owner == ArrayUse::Owner::worker && shape.shared)) continue;
+    const int64_t owners = use.owner == ArrayUse::Owner::worker ? shape.block / shape.lanes : shape.block;
+    bytes += static_cast<int64_t>(bytes_of(sizes, use, part_.arrays[k], owners));
+  }
+  return bytes ? std::max<int64_t>(room / bytes, 1) : INT64_MAX;
 }
 
 void Plans::next(Plan& plan, const Word* args) {

@@ -87,6 +87,7 @@ class Plans {
   Variant& variant(const KernelShape&);
   int residents(Variant&, const KernelShape&, size_t shared);
   void choose(Plan&, const ir::Word* args, const Wish&);
+  int64_t blocks_with_room(const Sizes&, const KernelShape&) const;
   Tuning& tuning_of(const Plan&);
   /// How far it is; once done, for other processes too.
   void tell(const Tuning&);

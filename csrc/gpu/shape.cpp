@@ -57,7 +57,7 @@ KernelShape by_trip_counts(const Sizes& sizes, bool meets, const Properties& dev
   shape.lanes = any ? lanes : 1;
   // Of short rows more are in flight with small blocks.
   if (shape.lanes == shape.block && longest <= 2048) shape.lanes = shape.block = 128;
-  if (shape.unroll > 1 && only_threads && !meets) shape.block = 128;
+  if (shape.unroll > 1 && only_threads && !meets && sizes.part().products.empty()) shape.block = 128;
   return shape;
 }
 

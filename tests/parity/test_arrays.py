@@ -313,6 +313,30 @@ def half_guarded(a, e):
     return c
 
 
+def made_in_finally(x):
+    try:
+        if x[0] > 5:
+            return None
+    finally:
+        # pragma 0=>simd
+        made = x * 2
+        # pragma parallel for simd
+        for i in range(len(x)):
+            x[i] += made[i]
+    return made, i
+
+
+def test_a_variable_is_needed_after_any_copy_of_a_finally():
+    compiled = appy.jit(strict=True)(made_in_finally)
+    got, want = np.ones(5), np.ones(5)
+    made, i = compiled(got)
+    expected, last = made_in_finally(want)
+    assert i == last
+    np.testing.assert_array_equal(made, expected)
+    np.testing.assert_array_equal(got, want)
+    assert compiled(got * 9) is None
+
+
 def test_a_group_does_not_reach_out_of_a_try():
     with pytest.raises(ValueError, match="negative integer powers"):
         half_guarded(np.zeros(3), np.array([2, 3, -4]))

@@ -56,6 +56,16 @@ template <class V, int kBlock, int kSize, int kDeep, bool kAlongSteps> struct Pi
   }
   template <class Read>
   __device__ __forceinline__ void read(i64 first, i64 size, i64 k, i64 steps, V nothing, Read read_one) {
+    // Without a condition for each, the reads are under way together.
+    if (first + kSize <= size && k + kDeep <= steps) {
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+        const int at = threadIdx.x + e * kBlock;
+        if (kAll % kBlock != 0 && at >= kAll) break;
+        held[e] = read_one(first + place(at), k + step(at));
+      }
+      return;
+    }
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {
       const int at = threadIdx.x + e * kBlock;
@@ -200,7 +210,8 @@ template <int kBlock, int kRowsEach, int kColumnsEach> struct TensorTile {
         next_x.read(row0, rows, k + kDeep, steps, X{0.0}, row);
         next_y.read(column0, columns, k + kDeep, steps, Y{-0.0}, column);
       }
-#pragma unroll
+// Unrolled, it would need more registers than there are.
+#pragma unroll 1
       for (int at = 0; at < kDeep; at += 8) {
         double a[kRowsEach][4], b[kColumnsEach][2];
 #pragma unroll

@@ -61,7 +61,7 @@ struct Team : runtime::Job {
     stop = 1;
   }
 
-  void work(Context& context, int worker) {
+  void work(Context& context, int share, int worker) {
     Closure* closure = loop->closure;
     BodyEntry body = loop->body;
     if (copies) {
@@ -73,7 +73,7 @@ struct Team : runtime::Job {
         run_chunk(context, body, closure, chunk);
       }
     } else {
-      for (int64_t chunk = worker; chunk < chunks; chunk += threads) run_chunk(context, body, closure, chunk);
+      for (int64_t chunk = share; chunk < chunks; chunk += threads) run_chunk(context, body, closure, chunk);
     }
     if (copies) {
       // After a failure as well: what earlier iterations updated counts.
@@ -82,14 +82,15 @@ struct Team : runtime::Job {
     }
   }
 
-  static void run_worker(Job* job, int worker) {
+  static void run_share(Job* job, int share, int worker) {
     Team& team = *static_cast<Team*>(job);
+    if (team.loop->dynamic && team.next.load(std::memory_order_relaxed) >= team.chunks) return;
     Context context;
     context.flag = worker == 0 ? team.caller->flag : &team.stop;
     context.team = &team;
     Memory memory(worker == 0 ? kMostKept : kMostKeptByWorker);
     context.memory = &memory;
-    team.work(context, worker);
+    team.work(context, share, worker);
   }
 
   static void wait_for_others(Job* job) {
@@ -146,7 +147,7 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
     loop->partials = rows.data();
     loop->closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
   }
-  team.run = Team::run_worker;
+  team.run = Team::run_share;
   team.wait = Team::wait_for_others;
   if (team.chunks > 1 && loop->targets > 0) team.private_size = private_words(*loop);
   if (team.private_size > 0) {

@@ -39,9 +39,9 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
     job.from = static_cast<const char*>(from);
     job.bytes = bytes;
     job.threads = threads;
-    job.run = [](runtime::Job* base, int worker) {
+    job.run = [](runtime::Job* base, int share, int) {
       const CopyJob& of = *static_cast<CopyJob*>(base);
-      const size_t begin = of.bytes * worker / of.threads, end = of.bytes * (worker + 1) / of.threads;
+      const size_t begin = of.bytes * share / of.threads, end = of.bytes * (share + 1) / of.threads;
       std::memcpy(of.to + begin, of.from + begin, end - begin);
     };
     if (runtime::run_job(job, threads)) return;

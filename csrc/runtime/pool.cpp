@@ -130,18 +130,26 @@ bool in_openmp() {
 /// Cycles that workers spin before they sleep: about 50 us, less where threads outnumber CPUs.
 uint64_t spin_cycles(int threads) { return threads > affinity_threads() ? 4'000 : 120'000; }
 
+/// Where a worker stands. It is given a share by idle -> offered; whoever changes `offered` first has the share: the
+/// worker, who then runs it (-> running -> idle), or the caller, who found it still waiting (-> idle).
+enum State : uint32_t { kIdle, kOffered, kRunning, kStopped };
+
 struct alignas(64) Worker {
-  std::atomic<uint32_t> ticket{0};  // number of the last job that this worker was given
+  std::atomic<uint32_t> state{kIdle};  // what the worker sleeps on
   std::atomic<uint32_t> asleep{0};
   int index = 0;
+
+  bool take(State next) {
+    uint32_t expected = kOffered;
+    if (state.load(std::memory_order_relaxed) != expected) return false;  // as a rule, of the caller's asking
+    return state.compare_exchange_strong(expected, next, std::memory_order_acquire, std::memory_order_relaxed);
+  }
 };
 
 struct Pool {
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<pthread_t> threads;
   alignas(64) std::atomic<Job*> job{nullptr};
-  std::atomic<int> remaining{0};
-  std::atomic<bool> stop{false};
   std::atomic<uint64_t> spin{0};
   std::atomic<int> caller{-1};  // the CPU that the caller was on when it last woke a sleeping worker
 };
@@ -165,36 +173,41 @@ struct Start {
   Worker* worker;
 };
 
+/// Returns true when there is a share on offer, false at the end of the process.
+bool wait_for_share(Pool& pool, Worker& me, bool& slept) {
+  uint64_t begin = __rdtsc();
+  while (true) {
+    const uint32_t state = me.state.load(std::memory_order_acquire);
+    if (state != kIdle) return state == kOffered;
+    _mm_pause();
+    if (__rdtsc() - begin < pool.spin.load(std::memory_order_relaxed)) continue;
+    me.asleep.store(1, std::memory_order_seq_cst);
+    if (me.state.load(std::memory_order_seq_cst) == kIdle) futex(&me.state, FUTEX_WAIT, kIdle);
+    me.asleep.store(0, std::memory_order_relaxed);
+    slept = true;
+    begin = __rdtsc();  // the share may be the caller's by now, and the next one near
+  }
+}
+
 void* work(void* argument) {
   const std::unique_ptr<Start> start(static_cast<Start*>(argument));
   Pool& pool = *start->pool;
   Worker& me = *start->worker;
   inside_job = true;  // whatever this thread runs is part of a job
-  uint32_t seen = 0;
   bool slept = true;
-  while (true) {
-    const uint64_t begin = __rdtsc();
-    uint32_t ticket;
-    while ((ticket = me.ticket.load(std::memory_order_acquire)) == seen) {
-      _mm_pause();
-      if (__rdtsc() - begin < pool.spin.load(std::memory_order_relaxed)) continue;
-      me.asleep.store(1, std::memory_order_seq_cst);
-      if (me.ticket.load(std::memory_order_seq_cst) == seen) futex(&me.ticket, FUTEX_WAIT, seen);
-      me.asleep.store(0, std::memory_order_relaxed);
-      slept = true;
-    }
-    seen = ticket;
-    if (pool.stop.load(std::memory_order_acquire)) return nullptr;
+  while (wait_for_share(pool, me, slept)) {
     if (std::exchange(slept, false)) step_aside(pool.caller.load(std::memory_order_relaxed));
-    Job* job = pool.job.load(std::memory_order_acquire);
-    job->run(job, me.index);
-    pool.remaining.fetch_sub(1, std::memory_order_acq_rel);
+    if (!me.take(kRunning)) continue;
+    Job* job = pool.job.load(std::memory_order_relaxed);
+    job->run(job, me.index, me.index);
+    me.state.store(kIdle, std::memory_order_release);
   }
+  return nullptr;
 }
 
-void wake(Worker& worker) {
-  worker.ticket.fetch_add(1, std::memory_order_seq_cst);
-  if (worker.asleep.load(std::memory_order_seq_cst)) futex(&worker.ticket, FUTEX_WAKE, 1);
+void wake(Worker& worker, State state) {
+  worker.state.store(state, std::memory_order_seq_cst);
+  if (worker.asleep.load(std::memory_order_seq_cst)) futex(&worker.state, FUTEX_WAKE, 1);
 }
 
 /// The threads are gone in the child; the memory they may have held is left alone.
@@ -207,8 +220,7 @@ void after_fork_in_child() {
 void shut_down() {
   if (busy.test_and_set(std::memory_order_acquire)) return;  // a job is running: its threads die with the process
   if (Pool* pool = current.exchange(nullptr)) {
-    pool->stop.store(true, std::memory_order_release);
-    for (auto& worker : pool->workers) wake(*worker);
+    for (auto& worker : pool->workers) wake(*worker, kStopped);
     for (pthread_t thread : pool->threads) pthread_join(thread, nullptr);
     delete pool;
   }
@@ -274,21 +286,27 @@ bool run_job(Job& job, int threads) {
   }
   inside_job = true;
   pool->job.store(&job, std::memory_order_relaxed);
-  pool->remaining.store(others, std::memory_order_relaxed);
   const auto asleep = [](const auto& w) { return w->asleep.load(std::memory_order_relaxed) != 0; };
   if (std::any_of(pool->workers.begin(), pool->workers.end(), asleep)) {
     pool->caller.store(sched_getcpu(), std::memory_order_relaxed);
   }
-  for (int i = 0; i < others; ++i) wake(*pool->workers[static_cast<size_t>(i)]);
-  job.run(&job, 0);
+  const auto worker = [&](int i) -> Worker& { return *pool->workers[static_cast<size_t>(i)]; };
+  for (int i = 0; i < others; ++i) wake(worker(i), kOffered);
+  job.run(&job, 0, 0);
+  // What was woken last is the least likely to have begun.
+  for (int i = others; i-- > 0;) {
+    if (worker(i).take(kIdle)) job.run(&job, i + 1, 0);
+  }
   const uint64_t spin = pool->spin.load(std::memory_order_relaxed);
   uint64_t begin = __rdtsc();
-  while (pool->remaining.load(std::memory_order_acquire) != 0) {
-    _mm_pause();
-    if (__rdtsc() - begin < spin) continue;
-    if (job.wait) job.wait(&job);
-    sched_yield();
-    begin = __rdtsc() - spin / 2;
+  for (int i = 0; i < others; ++i) {
+    while (worker(i).state.load(std::memory_order_acquire) != kIdle) {
+      _mm_pause();
+      if (__rdtsc() - begin < spin) continue;
+      if (job.wait) job.wait(&job);
+      sched_yield();
+      begin = __rdtsc() - spin / 2;
+    }
   }
   inside_job = false;
   busy.clear(std::memory_order_release);

@@ -1,4 +1,5 @@
-// The threads that run parallel loops: fork-join over a range of slots, the calling thread takes part.
+// The threads that run parallel loops: fork-join over a range of shares, the calling thread takes part. It waits for
+// nobody who has not begun: where the system has no CPU for a worker, its share is the caller's.
 //
 // Workers spin for a bounded time after their last job and then sleep, so that a loop nest of short regions finds them
 // awake and an idle program costs nothing. One job runs at a time; a caller that finds the pool busy, or is a worker
@@ -9,23 +10,24 @@
 
 namespace appy::runtime {
 
-/// Threads that a region may use: the least of affinity mask, cgroup quota, OMP_NUM_THREADS and APPY_NUM_THREADS, as
 /// Reads what default_threads() needs of the system and what takes time, so that the first region does not wait.
 void read_machine();
 
+/// Threads that a region may use: the least of affinity mask, cgroup quota, OMP_NUM_THREADS and APPY_NUM_THREADS, as
 /// they were at the first call.
 int default_threads();
 
-/// One job: `run(job, worker)` is called once on each of `threads` workers; worker 0 is the caller.
+/// One job of as many shares as threads: `run(job, share, worker)` is called once for each share, by the worker of that
+/// number, or by worker 0, the caller, where that worker has not begun when the caller is through with what it has.
 struct Job {
-  void (*run)(Job*, int worker) = nullptr;
+  void (*run)(Job*, int share, int worker) = nullptr;
   /// Called on the calling thread while it waits for the others.
   void (*wait)(Job*) = nullptr;
 };
 
-/// Runs the job on `threads` threads and returns when all have finished. Returns false, with nothing run, if the pool
-/// is in use by another thread, the caller is part of a job or of an OpenMP parallel region, or threads cannot be
-/// started.
+/// Runs the job on up to `threads` threads and returns when every share is done. Returns false, with nothing run, if
+/// the pool is in use by another thread, the caller is part of a job or of an OpenMP parallel region, or threads cannot
+/// be started.
 bool run_job(Job&, int threads);
 
 /// Is this thread running part of a job?

@@ -1,9 +1,17 @@
+#include <dirent.h>
 #include <gtest/gtest.h>
+#include <immintrin.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "runtime/pool.h"
 
@@ -12,27 +20,122 @@ namespace {
 
 struct Count : Job {
   Count() {
-    run = [](Job* job, int worker) {
+    run = [](Job* job, int share, int worker) {
       auto& c = *static_cast<Count*>(job);
       c.calls++;
-      c.workers |= uint64_t{1} << worker;
+      c.shares |= uint64_t{1} << share;
+      if (worker != share) c.taken_over++;
+      if (worker != 0 && worker != share) c.wrong++;
+      if ((worker == 0) != (std::this_thread::get_id() == c.caller)) c.wrong++;
     };
     wait = [](Job* job) { static_cast<Count*>(job)->waits++; };
   }
   std::atomic<int> calls{0};
-  std::atomic<uint64_t> workers{0};
+  std::atomic<uint64_t> shares{0};
+  std::atomic<int> taken_over{0}, wrong{0};
   std::atomic<int> waits{0};
+  std::thread::id caller = std::this_thread::get_id();
   bool nested = true;
 };
 
-TEST(Pool, RunsEveryWorkerOnce) {
+TEST(Pool, RunsEveryShareOnce) {
   for (int threads : {2, 3, 2, 8, 2}) {
     for (int repeat = 0; repeat < 200; ++repeat) {
       Count c;
       ASSERT_TRUE(run_job(c, threads));
       EXPECT_EQ(c.calls, threads);
-      EXPECT_EQ(c.workers, (uint64_t{1} << threads) - 1);
+      EXPECT_EQ(c.shares, (uint64_t{1} << threads) - 1);
+      EXPECT_EQ(c.wrong, 0);
     }
+  }
+}
+
+/// Threads of the pool, by the name that it gives them.
+std::vector<pid_t> workers() {
+  std::vector<pid_t> found;
+  DIR* tasks = opendir("/proc/self/task");
+  while (const dirent* entry = readdir(tasks)) {
+    char name[32] = "";
+    if (FILE* file = std::fopen((std::string("/proc/self/task/") + entry->d_name + "/comm").c_str(), "r")) {
+      if (!std::fgets(name, sizeof name, file)) name[0] = 0;
+      std::fclose(file);
+    }
+    if (std::strcmp(name, "appy\n") == 0) found.push_back(std::atoi(entry->d_name));
+  }
+  closedir(tasks);
+  return found;
+}
+
+/// All threads share the caller's CPU, where the workers run only when nobody else wants to.
+struct OneCpu {
+  OneCpu() {
+    sched_getaffinity(0, sizeof before, &before);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
+    for (pid_t id : workers()) set(id, one, SCHED_IDLE);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+  ~OneCpu() {
+    sched_setaffinity(0, sizeof before, &before);
+    for (pid_t id : workers()) set(id, before, SCHED_OTHER);
+  }
+  static void set(pid_t id, const cpu_set_t& cpus, int policy) {
+    const sched_param none{};
+    EXPECT_EQ(sched_setaffinity(id, sizeof cpus, &cpus), 0);
+    EXPECT_EQ(sched_setscheduler(id, policy, &none), 0);
+  }
+  cpu_set_t before;
+};
+
+TEST(Pool, SharesOfWorkersThatDoNotRunAreTheCallers) {
+  const int threads = 3;
+  Count first;
+  ASSERT_TRUE(run_job(first, threads));
+  ASSERT_GE(workers().size(), 2U);
+  int taken_over = 0;
+  {
+    const OneCpu only;
+    for (int repeat = 0; repeat < 2000; ++repeat) {
+      Count c;
+      ASSERT_TRUE(run_job(c, threads));
+      EXPECT_EQ(c.calls, threads);
+      EXPECT_EQ(c.shares, (uint64_t{1} << threads) - 1);
+      EXPECT_EQ(c.wrong, 0);
+      taken_over += c.taken_over;
+    }
+  }
+  EXPECT_GT(taken_over, 2000);  // most of the 4000
+  // Workers that were passed over are there for later jobs.
+  for (int repeat = 0, helped = 0; helped == 0; ++repeat) {
+    ASSERT_LT(repeat, 1000);
+    Count c;
+    c.run = [](Job* job, int, int worker) {
+      auto& of = *static_cast<Count*>(job);
+      if (worker != 0) of.calls++;
+      for (int wait = 0; worker == 0 && wait < 1000 && of.calls == 0; ++wait) std::this_thread::yield();
+    };
+    ASSERT_TRUE(run_job(c, threads));
+    helped = c.calls;
+  }
+}
+
+/// The caller and the workers race for shares; each job lies where the one before did.
+TEST(Pool, RacesForShares) {
+  struct Sum : Job {
+    int64_t spins[4];
+    int64_t done[4] = {};  // plain: a share that two threads ran, or that is still running, is a race
+  };
+  for (int repeat = 0; repeat < 20000; ++repeat) {
+    Sum sum;
+    for (int k = 0; k < 4; ++k) sum.spins[k] = (repeat * 7919 + k * 104729) % 61 * (k == 0 ? 4 : 1);
+    sum.run = [](Job* job, int share, int) {
+      Sum& of = *static_cast<Sum*>(job);
+      for (int64_t n = 0; n < of.spins[share]; ++n) _mm_pause();
+      of.done[share] += share + 1;
+    };
+    ASSERT_TRUE(run_job(sum, 4));
+    for (int k = 0; k < 4; ++k) ASSERT_EQ(sum.done[k], k + 1);
   }
 }
 
@@ -53,7 +156,7 @@ TEST(Pool, OneThreadIsTheCallers) {
 
 TEST(Pool, NestedJobsStayInTheirWorker) {
   Count c;
-  c.run = [](Job* job, int worker) {
+  c.run = [](Job* job, int, int worker) {
     Count inner;
     if (worker == 0) static_cast<Count*>(job)->nested = run_job(inner, 2);
     EXPECT_TRUE(in_job());
@@ -67,7 +170,7 @@ TEST(Pool, BusyPoolIsRefused) {
   struct Held : Job {
     std::atomic<bool> entered{false}, leave{false};
   } held;
-  held.run = [](Job* job, int) {
+  held.run = [](Job* job, int, int) {
     auto& h = *static_cast<Held*>(job);
     h.entered = true;
     while (!h.leave) std::this_thread::yield();
@@ -83,8 +186,13 @@ TEST(Pool, BusyPoolIsRefused) {
 
 TEST(Pool, WaitingCallerIsTold) {
   Count c;
-  c.run = [](Job*, int worker) {
-    if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  c.run = [](Job* job, int share, int) {
+    auto& of = *static_cast<Count*>(job);
+    // The caller is through only when the worker has begun.
+    for (int wait = 0; share == 0 && wait < 1000 && of.calls == 0; ++wait) usleep(1000);
+    if (share == 0) return;
+    of.calls++;
+    usleep(20000);
   };
   ASSERT_TRUE(run_job(c, 2));
   EXPECT_GE(c.waits, 1);

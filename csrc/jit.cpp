@@ -36,13 +36,15 @@ using runtime::Specialization;
 
 constexpr size_t max_specializations = 32;
 constexpr size_t max_refusals = 32;
-/// So many versions that differ only in the ranges of Python ints, and the next one takes any int.
+/// So many versions that differ only in the ranges of Python ints and in which slices have one element, and the next
+/// one takes any int and any number of elements. The latter it does, too, where half of the places are taken.
 constexpr int max_ranges = 8;
 
 Stats totals;
 
 struct Compiled {
   std::unique_ptr<Specialization> code;
+  bool last_resort = false;  // where it declines no other could be compiled
   SpecializationReport report;
 };
 
@@ -189,7 +191,7 @@ class RegionCache::Impl {
     if (const char* place = namespace_of_its_own(scope))
       throw Abort(AbortId::namespace_, place, options_.line, options_.file);
     for (bool may_alias : {false, true}) {
-      trace::Result traced = trace::trace(region(may_alias, false), scope);
+      trace::Result traced = trace::trace(region(may_alias, false, false), scope);
       if (!may_alias && runtime::Guards(traced.signature, *traced.graph, scope).overlaps(scope)) continue;
       auto optimised = ir::clone(*traced.graph);
       passes::run(*optimised, pass_options(passes::Target::cpu, {}));
@@ -254,7 +256,8 @@ class RegionCache::Impl {
     };
     log.bytecode(reinterpret_cast<PyCodeObject*>(code_.get()), begin_, end_);
 
-    trace::Result traced = trace::trace(region(may_alias, has_many_ranges(scope, may_alias)), scope);
+    const bool any_int = has_many_ranges(scope, may_alias);
+    trace::Result traced = trace::trace(region(may_alias, any_int, any_int || is_half_full()), scope);
     ir::Graph& graph = *traced.graph;
     graph.name = options_.name;
     report.trace_seconds = lap();
@@ -301,12 +304,36 @@ class RegionCache::Impl {
     using Wait = Specialization::Wait;
     const Wait wait = config().sync ? Wait::always : options_.strict || handled_ ? Wait::for_failures : Wait::never;
     runtime::Launch launched = compiled.code->launch(scope, entry, threads, returned, wait);
-    if (launched == runtime::Launch::declined) return decline("a check failed before anything was written");
+    if (launched == runtime::Launch::declined) {
+      if (Compiled* other = better_fit(compiled, scope, entry)) {
+        return issue_warnings(*other) ? run(*other, scope, entry, returned, false) : Outcome::raised;
+      }
+      return decline("a check failed before anything was written");
+    }
     compiled.report.runs++;
     count(&Stats::runs);
     if (hit) count(&Stats::cache_hits);
     if (launched == runtime::Launch::raised) return Outcome::raised;
     return launched == runtime::Launch::exited ? Outcome::exited : Outcome::done;
+  }
+
+  /// For a frame where `declined` did, and that has extents of 1 that its trace had not: the specialization that is for
+  /// them, compiled where there is none.
+  Compiled* better_fit(Compiled& declined, const Scope& scope, Entry& entry) {
+    if (declined.last_resort || declined.code->guards().fits(scope)) return nullptr;
+    for (const auto& other : compiled_) {
+      if (other->code->guards().fits(scope) && other->code->guards().match(scope, entry)) return other.get();
+    }
+    try {
+      const bool room = !is_half_full() && !has_many_ranges(scope, declined.report.sequential);
+      if (Compiled* made = room ? compile(scope, entry) : nullptr; made && made->code->guards().fits(scope)) {
+        return made;
+      }
+    } catch (const Abort&) {
+      // The types can be compiled, as `declined` shows: this is no refusal.
+    }
+    declined.last_resort = true;
+    return nullptr;
   }
 
   Outcome decline(const char* reason) {
@@ -361,7 +388,7 @@ class RegionCache::Impl {
     return true;
   }
 
-  trace::Region region(bool may_alias, bool any_int) const {
+  trace::Region region(bool may_alias, bool any_int, bool any_count) const {
     return {reinterpret_cast<PyCodeObject*>(code_.get()),
             begin_,
             end_,
@@ -369,6 +396,7 @@ class RegionCache::Impl {
             options_.exact,
             may_alias,
             any_int,
+            any_count,
             options_.auto_simd,
             wanted_backend(options_) == Backend::cuda};
   }
@@ -379,6 +407,8 @@ class RegionCache::Impl {
     };
     return std::count_if(compiled_.begin(), compiled_.end(), differs) >= max_ranges;
   }
+
+  bool is_half_full() const { return compiled_.size() >= max_specializations / 2; }
 
   void count(uint64_t Stats::*counter) { stats_.*counter += 1, totals.*counter += 1; }
 

@@ -86,6 +86,10 @@ PyObject* Lowered::run(PyObject* const* args, size_t count, bool optimised) cons
     bool ok = type.is_view() ? append_array(words, args[i], type) : append_scalar(words, args[i], type.dtype);
     if (!ok) return PyErr_Format(PyExc_TypeError, "argument %zu is no %s", i, type_text(type).c_str());
   }
+  for (const runtime::AskedExtent& asked : signature_.asked) {
+    if (!asked.single || asked.extent(words.data()) == 1) continue;
+    return PyErr_Format(PyExc_ValueError, "a slice that had one element when the graph was made has another number");
+  }
   ir::EvalResult result = ir::evaluate(graph, words);
   using Outcome = ir::EvalResult::Outcome;
   const char* outcome = result.outcome == Outcome::done       ? "done"

@@ -1,5 +1,6 @@
 #include "runtime/guards.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -132,6 +133,8 @@ Guards::Guards(const Signature& signature, const ir::Graph& graph, const Scope& 
     names_.push_back(in.name);
     steps_.push_back(std::move(step));
   }
+  for (const AskedExtent& asked : signature.asked) (asked.single ? single_ : not_single_).push_back(asked.extent);
+  names_.push_back("an extent of 1");
   const auto& inputs = signature.inputs;
   for (size_t i = 0; i < inputs.size(); i++) {
     if (inputs[i].guard != Guard::array || inputs[i].same_view_as >= 0) continue;
@@ -337,11 +340,20 @@ int Guards::first_mismatch(const Scope& scope, Entry& entry, bool ranges) const 
     passes = passes && pass(steps_[i], objects[i], entry, ranges);
     if (!passes) return static_cast<int>(i);
   }
+  if (!ranges) return -1;
+  const auto differs = [&](const Formula& extent) { return extent(entry.args.data()) != 1; };
+  if (std::any_of(single_.begin(), single_.end(), differs)) return static_cast<int>(steps_.size());
   return -1;
 }
 
 bool Guards::match(const Scope& scope, Entry& entry) const {
   return first_mismatch(scope, entry) < 0 && overlapping(entry) == may_alias_;
+}
+
+bool Guards::fits(const Scope& scope) const {
+  Entry entry;
+  return match(scope, entry) && std::none_of(not_single_.begin(), not_single_.end(),
+                                             [&](const Formula& extent) { return extent(entry.args.data()) == 1; });
 }
 
 bool Guards::matches_beside_ranges(const Scope& scope) const {

@@ -66,8 +66,11 @@ class Guards {
   /// they are read, and sets no exception.
   bool match(const Scope&, Entry& entry) const;
 
-  /// True if every input passes, were it not for the ranges of Python ints.
+  /// True if every input passes, were it not for the ranges of Python ints and slices of one element.
   bool matches_beside_ranges(const Scope&) const;
+
+  /// True if match() is, and no extent is 1 that was something else when the signature was traced.
+  bool fits(const Scope&) const;
 
   /// True if every input passes and written arrays overlap others or themselves, whichever version this is.
   bool overlaps(const Scope&) const;
@@ -121,6 +124,8 @@ class Guards {
   std::vector<Pair> pairs_;  // inputs (arrays) that must be disjoint
   std::vector<int> solo_;    // written arrays that must not overlap themselves
   std::vector<std::string> names_;
+  std::vector<Formula> single_;      // extents that must be 1
+  std::vector<Formula> not_single_;  // extents that were something else
   size_t words_ = 0;
   bool may_alias_ = false;
   bool foreign_ = false;  // there are arrays of other libraries

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/ir.h"
+#include "runtime/formula.h"
 #include "support/ref.h"
 
 namespace appy::runtime {
@@ -143,11 +144,19 @@ struct Output {
   std::vector<PyScalarType> types;
 };
 
+/// A number of elements that the trace asked whether it is 1, and what it was. Where it was 1 it is guarded. Where it
+/// was not, the code is right for 1 as well, but it declines where one element would be broadcast.
+struct AskedExtent {
+  Formula extent;
+  bool single = false;
+};
+
 /// How the region was left, for `break`/`return` out of the compiled statement: region result `exit` (or -1: always the
 /// normal end). Values are indices into the exits the region's rewriting defines; 0 is the normal end.
 struct Signature {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
+  std::vector<AskedExtent> asked;
   std::vector<int> complex_arrays;  // slots of arrays that are made as complex ones, of one dimension less
   int exit = -1;
   /// All arrays of a region are of one library and in one memory, those among its outputs too.

@@ -185,6 +185,18 @@ ir::Value* Recorder::extent(const Traced& array, int dim) {
 
 std::optional<int64_t> Recorder::sample(const ir::Value* v) const { return samples_.of(v); }
 
+bool Recorder::is_single(ir::Value* extent) {
+  const std::optional<int64_t> at_entry = samples_.of(extent);
+  if (!at_entry || region_.any_count) return false;
+  std::optional<runtime::Formula> formula = runtime::Formula::of(extent, *graph_);
+  if (!formula) return false;
+  const bool single = *at_entry == 1;
+  std::vector<runtime::AskedExtent>& all = signature_.asked;
+  const auto same = [&](const runtime::AskedExtent& asked) { return asked.extent == *formula; };
+  if (std::none_of(all.begin(), all.end(), same)) all.push_back({std::move(*formula), single});
+  return single;
+}
+
 void Recorder::count_array(const Instruction& i) {
   using bytecode::Op;
   switch (i.op) {

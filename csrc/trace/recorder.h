@@ -67,6 +67,7 @@ class Recorder : public Context {
   void mark_written(const Traced& array) override;
   ir::Value* extent(const Traced& array, int dim) override;
   std::optional<int64_t> sample(const ir::Value*) const override;
+  bool is_single(ir::Value* extent) override;
   void poll() override;
   bool annotated() const override;
   Statement* statement() override;

@@ -55,6 +55,8 @@ class Context {
   virtual ir::Value* extent(const Traced& array, int dim) = 0;
   /// What the i64 value is in the frame that is traced, where it follows from arguments and extents alone.
   virtual std::optional<int64_t> sample(const ir::Value*) const = 0;
+  /// Is a number of elements 1 at every entry that the trace is for? It is guarded where it is.
+  virtual bool is_single(ir::Value*) { return false; }
   /// Emits the poll at the start of a loop's body.
   virtual void poll() = 0;
   /// Does a pragma speak of the current statement?

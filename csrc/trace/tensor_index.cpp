@@ -108,11 +108,7 @@ Selected slice(Context& c, const Traced& t, Value* extent, Value** count) {
   }
   const bool whole = is_none(b.start) && is_none(b.stop) && size == 1;
   *count = whole ? extent : at_least_zero(e, distance);
-  if (!known_integer(*count) && c.sample(*count) == 1) {
-    // One element, as in x[:1], is broadcast.
-    e.check(CheckKind::decline_, e.eq(*count, e.i64(1)));
-    *count = e.i64(1);
-  }
+  if (!known_integer(*count) && c.is_single(*count)) *count = e.i64(1);  // which is broadcast
   return out;
 }
 

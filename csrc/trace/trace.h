@@ -23,6 +23,7 @@ struct Region {
   bool exact = false;
   bool may_alias = false;   // trace the sequential version for arrays that overlap
   bool any_int = false;     // Python ints may lie anywhere in 64 bits: no class of ranges is promised
+  bool any_count = false;   // slices may have any number of elements: none is broadcast for having one at entry
   bool auto_simd = true;    // array statements have lanes without being told
   bool for_device = false;  // the code is for a device, wherever the arrays are
 };

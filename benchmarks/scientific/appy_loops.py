@@ -290,7 +290,7 @@ def softmax(x):
                 m = x[b, h, i, 0]
                 # pragma simd
                 for j in range(x.shape[3]):
-                    m = max(m, x[b, h, i, j])
+                    m = np.maximum(m, x[b, h, i, j])
                 s = 0.0
                 # pragma simd
                 for j in range(x.shape[3]):

@@ -151,7 +151,10 @@ class Suite:
                 if r < FEW or pilots[side] < 20 * fastest:
                     calls = max(1, min(200, round(SAMPLE / pilots[side])))
                     sample = self.ask(side, "time", calls, 60 + 100 * calls * pilots[side])
-                    times[side].append(float("nan") if isinstance(sample, dict) else sample)
+                    if isinstance(sample, dict):
+                        found[side]["failed"][found[side]["version"]] = sample["failed"]
+                        sample = float("nan")
+                    times[side].append(sample)
         for side in self.workers:
             self.ask(side, "forget", None, 60)
         shutil.rmtree(self.folder / kernel.name)
@@ -166,7 +169,7 @@ class Suite:
                 entry |= {"seconds": float(np.median(times[side])), "fastest": min(times[side])}
                 entry["rounds"] = len(times[side])
             row["sides"][side] = entry
-        mine = times.get("appy", [])
+        mine = times.get("appy", []) if "seconds" in row["sides"].get("appy", {}) else []
         for side, theirs in times.items():
             common = min(len(mine), len(theirs))
             if side != "appy" and common and "seconds" in row["sides"][side]:

@@ -6,7 +6,7 @@ import triton.language as tl
 
 
 @triton.jit
-def softmax_rows(x, out, n, BLOCK: tl.constexpr):
+def rows_of_softmax(x, out, n, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     j = tl.arange(0, BLOCK)
     values = tl.load(x + row * n + j, mask=j < n, other=-float("inf"))
@@ -17,7 +17,7 @@ def softmax_rows(x, out, n, BLOCK: tl.constexpr):
 def softmax(x):
     out = torch.empty_like(x)
     n = x.shape[-1]
-    softmax_rows[(x.numel() // n,)](x, out, n, BLOCK=triton.next_power_of_2(n))
+    rows_of_softmax[(x.numel() // n,)](x, out, n, BLOCK=triton.next_power_of_2(n))
     return out
 
 

@@ -294,7 +294,9 @@ TEST(CpuAllocs, EveryWayOutGivesTheMemoryBack) {
       EXPECT_GE(cached, 1600000u);
       for (int i = 0; i < 30; ++i) all_ways();
       EXPECT_EQ(cached_bytes(), cached);
-      EXPECT_LT(in_use(), before + 1000000);  // the code itself; one array a run would be 48 MB
+      // The code itself, and cached arrays that were another thread's, whose heap is not counted, and are the caller's
+      // now; one array a run would be 48 MB.
+      EXPECT_LT(in_use(), before + 1000000 + cached);
     }
   }
 }

@@ -119,9 +119,9 @@ KernelCode Writer::write() {
   }
   const std::string block = std::to_string(options_.shape.block), lanes = std::to_string(options_.shape.lanes);
   code_.text =
-      "#include \"" + std::string(code_.tiles ? "appy_product.h" : "appy_device.h") +
-      "\"\n\nconstexpr int kBlock = " + block + ", kLanes = " + lanes +
-      ", kColumns = " + std::to_string(options_.shape.columns) +
+      (options_.delays.empty() ? "" : "#define APPY_DELAYS " + options_.delays + "ull\n") + "#include \"" +
+      std::string(code_.tiles ? "appy_product.h" : "appy_device.h") + "\"\n\nconstexpr int kBlock = " + block +
+      ", kLanes = " + lanes + ", kColumns = " + std::to_string(options_.shape.columns) +
       ", kUnroll = " + std::to_string(options_.shape.unroll) + ", kPartial = " + std::to_string(code_.partial_bytes) +
       ";\ntypedef " + (options_.shape.narrow ? "i32" : "i64") + " Index;\n\nstruct Params {\n  u64 w[" +
       std::to_string(code_.words) + "];\n};\n\n" + structs_ + "extern \"C\" __global__ void __launch_bounds__(kBlock" +

@@ -61,6 +61,8 @@ struct CodegenOptions {
   std::vector<const ir::Op*> told;
   /// Parameters whose elements may lie at any address, by parameter.
   std::vector<bool> unaligned;
+  /// Where not empty, threads come late to barriers, by random numbers that start from this one.
+  std::string delays;
   /// The text of a source line, for comments; may be empty, or give an empty text.
   std::function<std::string(const std::string& file, int line)> source_line;
 };

@@ -94,6 +94,7 @@ CodegenOptions Plans::codegen_options(const KernelShape& shape) const {
   options.results = wanted_;
   options.told = told_;
   options.unaligned = options_.unaligned;
+  options.delays = delays_;
   options.source_line = [this](const std::string& file, int line) {
     const auto found = lines_.find({line, file});
     return found == lines_.end() ? std::string() : found->second;

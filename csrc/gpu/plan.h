@@ -105,6 +105,7 @@ class Plans {
   std::map<std::pair<int, std::string>, std::string> lines_;  // of the source
   std::string fingerprint_;                                   // of the kernel, for what tuning keeps
   const Wish wish_ = Wish::of_environment();
+  const std::string delays_ = delays_of_environment();
   std::map<KernelShape, Variant> variants_;
   std::vector<Plan> plans_;
   size_t replaced_ = 0;

@@ -225,11 +225,33 @@ template <int kLanes> APPY_INLINE unsigned lanes_mask() {
   return kLanes >= 32 ? 0xffffffffu : ((1u << (kLanes & 31)) - 1) << (threadIdx.x % 32 / kLanes * kLanes);
 }
 
+/// In kernels that look for missing barriers: whole blocks, and single threads, come late to where they meet.
+APPY_INLINE void delay() {
+#ifdef APPY_DELAYS
+  const u64 now = appy_clock(), id = (u64)blockIdx.x << 32 | threadIdx.x;
+  const auto mix = [](u64 x) {
+    x = (x ^ x >> 31) * 0x9e3779b97f4a7c15ull;
+    return (x ^ x >> 29) * 0xbf58476d1ce4e5b9ull >> 16;
+  };
+  // Threads of a block agree, as long as the clock has not gone on much.
+  const u64 of_block = mix(APPY_DELAYS + mix(blockIdx.x + 1) + (now >> 14)), of_thread = mix(APPY_DELAYS + mix(id) + now);
+  if (of_block % 4 == 0) appy_wait((unsigned)(of_block >> 2) % 16384);
+  if (of_thread % 8 == 0) appy_wait((unsigned)(of_thread >> 3) % 4096);
+#endif
+}
+
+/// The threads of a block wait for each other and see what they wrote.
+APPY_INLINE void barrier_block() {
+  delay();
+  __syncthreads();
+}
+
 /// The lanes of a worker wait for each other and see what they wrote.
 template <int kLanes> APPY_INLINE void barrier_lanes() {
   if (kLanes > 32) {
-    __syncthreads();
+    barrier_block();
   } else if (kLanes > 1) {
+    delay();
     __syncwarp(lanes_mask<kLanes>());
   }
 }
@@ -237,14 +259,14 @@ template <int kLanes> APPY_INLINE void barrier_lanes() {
 /// All threads wait for each other. The word's low bits count arrivals and return to what they were, its top bit turns
 /// over: it serves any number of barriers and launches without being reset.
 APPY_INLINE void barrier_workers(Team& team, const Control& control) {
-  __syncthreads();
+  barrier_block();
   if (gridDim.x > 1) {
     if (threadIdx.x == 0) {
       const unsigned mine = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
       const unsigned before = appy_add_acq_rel(control.barrier, mine);
       while (((appy_load_acquire(control.barrier) ^ before) & 0x80000000u) == 0) appy_pause();
     }
-    __syncthreads();
+    barrier_block();
   }
   ++team.phase;
 }
@@ -307,9 +329,9 @@ template <int kLanes, class R> APPY_INLINE R reduce_lanes(R value) {
   }
   R* const row = (R*)appy_shared();
   value = reduce_group<32>(value);
-  __syncthreads();
+  barrier_block();
   if (threadIdx.x % 32 == 0) row[threadIdx.x / 32] = value;
-  __syncthreads();
+  barrier_block();
   R total = row[0];
   for (int warp = 1; warp < kLanes / 32; ++warp) total = R::combine(total, row[warp]);
   return total;
@@ -318,9 +340,9 @@ template <int kLanes, class R> APPY_INLINE R reduce_lanes(R value) {
 /// The partial results of the threads of a column, kColumns apart in a block, for each of them.
 template <int kBlock, int kColumns, class R> APPY_INLINE R reduce_columns(R value) {
   R* const rows = (R*)appy_shared();
-  __syncthreads();
+  barrier_block();
   rows[threadIdx.x] = value;
-  __syncthreads();
+  barrier_block();
   R total = rows[threadIdx.x % kColumns];
   for (int row = 1; row < kBlock / kColumns; ++row) total = R::combine(total, rows[row * kColumns + threadIdx.x % kColumns]);
   return total;
@@ -354,9 +376,9 @@ template <int kLanes, class R> APPY_INLINE R tell_lanes(R value) {
     return value;
   }
   R* const row = (R*)appy_shared();
-  __syncthreads();
+  barrier_block();
   if (threadIdx.x == 0) row[0] = value;
-  __syncthreads();
+  barrier_block();
   return row[0];
 }
 

@@ -30,7 +30,7 @@ template <int kBlock, class Width> APPY_INLINE i64 widest(i64 rows, Width width)
     static __device__ Most combine(const Most& a, const Most& b) { return a.v0 > b.v0 ? a : b; }
   };
   most = reduce_lanes<kBlock>(Most{most}).v0;
-  __syncthreads();
+  barrier_block();
   return most;
 }
 
@@ -39,6 +39,7 @@ template <int kBlock, class Width>
 APPY_INLINE bool any_reaches(i64 first, i64 count, i64 rows, i64 column, Width width) {
   bool mine = false;
   for (i64 r = threadIdx.x; r < count; r += kBlock) mine |= first + r < rows && width(first + r) > column;
+  delay();
   return __syncthreads_or(mine) != 0;
 }
 
@@ -125,10 +126,10 @@ template <int kBlock, int kRowsEach, int kColumnsEach> struct SumTile {
     next_x.read(row0, rows, 0, steps, X(), row);
     next_y.read(column0, columns, 0, steps, Y(), column);
     for (i64 k = 0; k < steps; k += kDeep) {
-      __syncthreads();
+      barrier_block();
       next_x.put(xs);
       next_y.put(ys);
-      __syncthreads();
+      barrier_block();
       if (k + kDeep < steps) {
         next_x.read(row0, rows, k + kDeep, steps, X(), row);
         next_y.read(column0, columns, k + kDeep, steps, Y(), column);
@@ -202,10 +203,10 @@ template <int kBlock, int kRowsEach, int kColumnsEach> struct TensorTile {
     next_x.read(row0, rows, 0, steps, X{0.0}, row);
     next_y.read(column0, columns, 0, steps, Y{-0.0}, column);
     for (i64 k = 0; k < steps; k += kDeep) {
-      __syncthreads();
+      barrier_block();
       next_x.put((X*)xs);
       next_y.put((Y*)ys);
-      __syncthreads();
+      barrier_block();
       if (k + kDeep < steps) {
         next_x.read(row0, rows, k + kDeep, steps, X{0.0}, row);
         next_y.read(column0, columns, k + kDeep, steps, Y{-0.0}, column);

@@ -33,6 +33,19 @@ static __device__ __forceinline__ unsigned long long appy_time() {
   return now;
 }
 
+/// Cycles of the multiprocessor.
+static __device__ __forceinline__ unsigned long long appy_clock() {
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %clock64;" : "=l"(now) : : "memory");
+  return now;
+}
+
+static __device__ __forceinline__ void appy_wait(unsigned cycles) {
+  const unsigned long long begun = appy_clock();
+  while (appy_clock() - begun < cycles) {
+  }
+}
+
 /// Between two looks at a word that another block will write.
 static __device__ __forceinline__ void appy_pause() {}
 

@@ -135,6 +135,11 @@ Wish Wish::of_environment() {
   return wish;
 }
 
+std::string delays_of_environment() {
+  const char* text = std::getenv("APPY_CUDA_DELAYS");
+  return text && *text ? std::to_string(std::strtoull(text, nullptr, 10)) : "";
+}
+
 size_t bytes_of(const Sizes& sizes, const ArrayUse& use, const ArraySize& array, int64_t owners) {
   return static_cast<size_t>(std::max<int64_t>(sizes.elements(array), 1) * owners) *
          static_cast<size_t>(ir::size_of(use.alloc->result()->type.dtype));

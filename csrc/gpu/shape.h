@@ -48,6 +48,9 @@ struct Wish {
   void grant(KernelShape&) const;
 };
 
+/// APPY_CUDA_DELAYS: a number, or empty.
+std::string delays_of_environment();
+
 /// KernelShape::tiles with this size for each nest.
 uint64_t tiles_everywhere(TileSize);
 

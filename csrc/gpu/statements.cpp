@@ -286,7 +286,7 @@ void Writer::statement(const Op& op) {
       return check(op);
     case Opcode::barrier_:
       if (op.mapping == ir::Mapping::lanes) {
-        return put(columns_ ? "__syncthreads();" : "barrier_lanes<kLanes>();");
+        return put(columns_ ? "barrier_block();" : "barrier_lanes<kLanes>();");
       }
       code_.meets = true;
       put("barrier_workers(team, control);");

@@ -16,9 +16,9 @@ import kernels
 BATCH = 25
 
 
-def file_of(batch: list[str]) -> str:
+def file_of(batch: list[str], delays: bool = False) -> str:
     """One source: the headers are read once. Kernels have namespaces of their own, but no names."""
-    text = '#include "appy_product.h"\n'
+    text = ("#define APPY_DELAYS 7ull\n" if delays else "") + '#include "appy_product.h"\n'
     for number, kernel in enumerate(batch):
         kernel = re.sub(r'#include "appy_(device|product).h"\n', "", kernel).replace(" kernel(", f" kernel_{number}(")
         # Other shapes are other instances of the headers' templates.
@@ -35,7 +35,9 @@ def compile_batch(job: tuple[list[str], int]) -> tuple[int, str]:
     batch, capability = job
     options = ["--std=c++17", "--fmad=false", "--extra-device-vectorization"]
     try:
-        made = _C.gpu_compile("kernels.cu", file_of(batch), capability, _C.gpu_headers(), options)
+        # Some with the delays that look for missing barriers.
+        text = file_of(batch, delays=capability == 80)
+        made = _C.gpu_compile("kernels.cu", text, capability, _C.gpu_headers(), options)
     except Exception as error:  # it travels to another process as text
         return 0, str(error)[:2000]
     if made["ptx"] or made["architecture"] != capability:

@@ -22,6 +22,15 @@ inline void appy_pause() {
   appy_emulator_fence();
 }
 
+/// Calls of it, so that each run of a process is like the one before.
+inline unsigned long long appy_clock() {
+  static unsigned long long calls = 0;
+  return 1024 * ++calls;
+}
+inline void appy_wait(unsigned cycles) {
+  for (; cycles >= 1024; cycles -= 1024) appy_pause();
+}
+
 inline float appy_half_to_float(unsigned short bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
 inline double appy_half_to_double(unsigned short bits) { return static_cast<double>(std::bit_cast<_Float16>(bits)); }
 inline unsigned short appy_float_to_half(float x) { return std::bit_cast<unsigned short>(static_cast<_Float16>(x)); }

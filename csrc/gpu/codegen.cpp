@@ -80,7 +80,7 @@ std::string Writer::parameters() {
     text += "  const " + type + " " + names_.of(*v) + " = " + value + ";\n";
   }
   text += "  const Control control = {(u64*)p.w[" + std::to_string(word) + "], (i64*)p.w[" + std::to_string(word + 1) +
-          "], (unsigned*)p.w[" + std::to_string(word + 2) + "], (unsigned char*)p.w[" + std::to_string(word + 3) +
+          "], (u64*)p.w[" + std::to_string(word + 2) + "], (unsigned char*)p.w[" + std::to_string(word + 3) +
           "], kPartial};\n";
   code_.words = word + 4 + 2 * code_.arrays.size();
   return text;
@@ -126,7 +126,8 @@ KernelCode Writer::write() {
       ";\ntypedef " + (options_.shape.narrow ? "i32" : "i64") + " Index;\n\nstruct Params {\n  u64 w[" +
       std::to_string(code_.words) + "];\n};\n\n" + structs_ + "extern \"C\" __global__ void __launch_bounds__(kBlock" +
       std::string(code_.tiles && options_.shape.block <= 256 ? ", 2" : "") + ") " + code_.entry +
-      "(const Params p) {\n" + head + "  Team team = team_of<kBlock, kLanes>();\n" + body_ + "}\n";
+      "(const Params p) {\n" + head + "  Team team = team_of<kBlock, kLanes>();\n" +
+      (code_.leaves ? "  team.looked = (u32)appy_clock();\n" : "") + body_ + "}\n";
   return std::move(code_);
 }
 

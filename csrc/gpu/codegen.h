@@ -47,6 +47,7 @@ struct KernelCode {
   size_t partial_bytes = 0;  // of one partial result; 0 where blocks never combine any
   size_t shared_bytes = 0;   // of dynamic shared memory
   bool meets = false;        // all blocks wait for each other: they must be resident together
+  bool leaves = false;       // at barriers in loops the host may tell it to end
   bool checks = false;       // a fault may be told
   bool tiles = false;        // includes "appy_product.h"
 };

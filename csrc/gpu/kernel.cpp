@@ -74,8 +74,17 @@ class DeviceKernel final : public runtime::Kernel {
   Where where() const override { return where_; }
 
   runtime::Status wait(runtime::Invocation& call) const override {
-    return guarded(call,
-                   [&] { return device_.wait(call.stream) ? runtime::Status::done : runtime::Status::interrupted; });
+    return guarded(call, [&] {
+      std::unique_lock lock(mutex_);
+      KernelState& state = state_of(call.stream);
+      const uint64_t launches = state.launches;
+      lock.unlock();
+      const bool done = device_.wait(call.stream);
+      lock.lock();
+      if (done) state.waited = std::max(state.waited, launches);
+      if (!done && state.launches == launches) state.leave();
+      return done ? runtime::Status::done : runtime::Status::interrupted;
+    });
   }
 
   void prepare(const Word* args) const override {
@@ -309,10 +318,17 @@ class DeviceKernel final : public runtime::Kernel {
     const KernelShape& shape = plan.shape;
     const Stream stream = call.stream;
     KernelState& state = state_of(stream);
-    if (where_ == Where::waits && state.in_flight) {  // the wait for it was interrupted
+    // The wait for it was interrupted.
+    if (state.is_leaving() || (where_ == Where::waits && state.in_flight)) {
       if (!device_.wait(stream)) return runtime::Status::interrupted;
       state.in_flight = false;
-      if (state.failed()) state.forget();
+      state.waited = state.launches;
+      if (state.is_leaving()) {
+        measured_ = nullptr;
+        state.left();
+      } else if (state.failed()) {
+        state.forget();
+      }
     }
 
     kernel.blocks = plan.blocks;
@@ -387,12 +403,17 @@ class DeviceKernel final : public runtime::Kernel {
     if (measured) measured_ = plan.tuning;
     order_after(call.other_streams, stream);
     state.in_flight = true;
+    ++state.launches;
     if (where_ != Where::waits) {
       std::copy_n(plan.results.begin(), wanted_.size(), call.results);
       return runtime::Status::done;
     }
-    if (!device_.wait(stream)) return runtime::Status::interrupted;
+    if (!device_.wait(stream)) {
+      state.leave();
+      return runtime::Status::interrupted;
+    }
     state.in_flight = false;
+    state.waited = state.launches;
     if (state.failed()) {
       measured_ = nullptr;
       call.failure = state.failure().failure;

@@ -12,7 +12,7 @@ namespace appy::gpu {
 namespace {
 
 constexpr size_t barrier_bytes = 64;
-enum Word : size_t { kSet, kCheck, kIteration, kTime, kFlag, kInfo };
+enum Word : size_t { kSet, kCheck, kIteration, kTime, kFlag, kLeaves, kInfo };
 
 /// The word that all devices set when a check has failed: entering a region looks at nothing else. Never freed.
 const MappedMemory& fault_flag(Device& device) {
@@ -68,8 +68,22 @@ runtime::LateFailure KernelState::failure() const {
 
 void KernelState::forget() {
   // A kernel tells of a failure when it is the first to set this word.
-  device_.set_bytes(barrier_.address() + sizeof(unsigned), 0, sizeof(unsigned), stream_);
+  device_.set_bytes(barrier_.address() + sizeof(ir::Word), 0, sizeof(ir::Word), stream_);
   std::atomic_ref(static_cast<int64_t*>(control_.host())[kSet]).store(0, std::memory_order_release);
+}
+
+void KernelState::leave() {
+  if (!control_ || launches - waited != 1) return;
+  std::atomic_ref(static_cast<int64_t*>(control_.host())[kLeaves]).store(1, std::memory_order_release);
+  leaving_ = true;
+}
+
+void KernelState::left() {
+  // Where it has left, the barrier still says so.
+  device_.set_bytes(barrier_.address(), 0, barrier_bytes, stream_);
+  for (const Word word : {kSet, kLeaves})
+    std::atomic_ref(static_cast<int64_t*>(control_.host())[word]).store(0, std::memory_order_release);
+  leaving_ = false;
 }
 
 }  // namespace appy::gpu

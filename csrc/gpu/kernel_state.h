@@ -28,16 +28,25 @@ class KernelState {
   /// Launches after this tell of failures again.
   void forget();
 
+  /// Nobody waits for the last launch any more: it may end at its next barrier, unless there are others, of statements
+  /// that are done.
+  void leave();
+  bool is_leaving() const { return leaving_; }
+  /// It is over, left or done. Launches after this run to their end, and tell of failures again.
+  void left();
+
+  uint64_t launches = 0, waited = 0;  // all, and those that somebody has waited for
   /// A launch that nobody has waited for yet may still use the memory.
   bool in_flight = false;
 
  private:
-  static constexpr size_t fault_words = 5 + ir::kMaxInfo;
+  static constexpr size_t fault_words = 6 + ir::kMaxInfo;
 
   Device& device_;
   Stream stream_;
   MappedMemory control_;
   DeviceMemory barrier_, partials_;
+  bool leaving_ = false;
 };
 
 }  // namespace appy::gpu

@@ -78,6 +78,13 @@ void Writer::leave_if_dead(const Op& inner) {
   if (level_ != Level::all && !loops_.empty() && has_checks(inner)) put("if (" + dead_ + ") break;");
 }
 
+/// Behind a barrier of all threads: in a loop of theirs it may be the last one.
+void Writer::leave_if_told() {
+  if (loops_.empty()) return;
+  code_.leaves = true;
+  put("if (team.leaves) return;");
+}
+
 void Writer::in_order(const Op& op) {
   declare_carried(op, false);
   if (op.code == Opcode::while_) {
@@ -313,7 +320,9 @@ void Writer::distributed(const Op& op) {
       if (op.mapping == Mapping::workers) put("if (team.lane != 0) " + partial + " = " + none + ";");
       code_.meets = true;
       code_.partial_bytes = std::max(code_.partial_bytes, 8 * (op.results.size() + 1));
-      finish(op, type, "reduce_all<kBlock>(" + partial + ", " + none + ", team, control)");
+      finish(op, type,
+             std::string("reduce_all<kBlock") + (outer_loops.empty() ? ">(" : ", true>(") + partial + ", " + none +
+                 ", team, control)");
       if (code_.checks) put("if (failed(team, control)) return;");
     }
   }
@@ -321,6 +330,7 @@ void Writer::distributed(const Op& op) {
   at_ = outer_at;
   loops_ = outer_loops;
   outermost_ = outermost;
+  if (!op.results.empty() && op.mapping != Mapping::lanes) leave_if_told();
 }
 
 void Writer::along_lanes(const Op& op) {

@@ -195,8 +195,8 @@ template <class T> APPY_INLINE void write_bytes(T* at, T value) {
 
 struct Control {
   u64* results;       // words of the region's results
-  i64* fault;         // mapped: [0] set, [1] check, [2] iteration, [3] time, [4] the flag of all kernels, [5...] info
-  unsigned* barrier;  // [0] the grid's barrier, [1] the first phase that failed, plus one; 0 is none
+  i64* fault;         // mapped: [0] set, [1] check, [2] iteration, [3] time, [4] the flag of all kernels, [5] whether to leave, [6...] info
+  u64* barrier;       // [0] the grid's barrier, [1] the first phase that failed, plus one; 0 is none
   unsigned char* partials;  // two rows of a partial result a block
   i64 room;                 // for a partial result, of whichever type
 };
@@ -207,6 +207,8 @@ struct Team {
   int lane;
   unsigned phase;  // barriers of all blocks that were passed
   int turn;        // which row of partials is next
+  u32 looked;      // when the host was asked last whether to leave
+  bool leaves;     // at the barrier that was passed last: the same for all
 };
 
 template <int kBlock, int kLanes> APPY_INLINE Team team_of() {
@@ -218,6 +220,8 @@ template <int kBlock, int kLanes> APPY_INLINE Team team_of() {
   t.lane = (int)(threadIdx.x % kLanes);
   t.phase = 0;
   t.turn = 0;
+  t.looked = 0;
+  t.leaves = false;
   return t;
 }
 
@@ -256,32 +260,52 @@ template <int kLanes> APPY_INLINE void barrier_lanes() {
   }
 }
 
-/// All threads wait for each other. The word's low bits count arrivals and return to what they were, its top bit turns
-/// over: it serves any number of barriers and launches without being reset.
-APPY_INLINE void barrier_workers(Team& team, const Control& control) {
-  barrier_block();
+/// Does the host want the kernel to end? It is asked now and then: its memory is far away.
+APPY_INLINE bool is_to_leave(Team& team, const Control& control) {
+  const u32 now = (u32)appy_clock();
+  if (now - team.looked < APPY_LOOK) return false;
+  team.looked = now;
+  return *(volatile i64*)(control.fault + 5) != 0;
+}
+
+/// All threads wait for each other. The low 31 bits of the word count arrivals and return to what they were, the next one
+/// turns over: it serves any number of barriers and launches without being reset. With `kLeaves` the first block says
+/// with its arrival whether all leave here, in one of the top bits: not in the one of the barrier before, which others
+/// may still look at.
+template <bool kLeaves = false> APPY_INLINE void barrier_workers(Team& team, const Control& control) {
+  bool leaves = kLeaves && team.thread == 0 && is_to_leave(team, control);
   if (gridDim.x > 1) {
-    if (threadIdx.x == 0) {
-      const unsigned mine = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
-      const unsigned before = appy_add_acq_rel(control.barrier, mine);
-      while (((appy_load_acquire(control.barrier) ^ before) & 0x80000000u) == 0) appy_pause();
-    }
     barrier_block();
+    if (threadIdx.x == 0) {
+      const u64 flag = 1ull << (62 + team.phase % 2);
+      const u64 mine = (blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u) + (leaves ? flag : 0);
+      const u64 before = appy_add_acq_rel(control.barrier, mine);
+      u64 now;
+      while ((((now = appy_load_acquire(control.barrier)) ^ before) & 0x80000000u) == 0) appy_pause();
+      leaves = kLeaves && (now & flag) != 0;
+    }
+  } else {
+    delay();
+  }
+  if (kLeaves) {
+    team.leaves = __syncthreads_or(leaves) != 0;
+  } else {
+    __syncthreads();
   }
   ++team.phase;
 }
 
 /// A check failed in this thread. The first one that did is told.
 APPY_INLINE void fault(const Team& team, const Control& control, int check, i64 iteration, int count, const i64* info) {
-  const unsigned mine = team.phase + 1;
-  if (atomicCAS(control.barrier + 1, 0u, mine) != 0u) {
+  const u64 mine = team.phase + 1;
+  if (atomicCAS(control.barrier + 1, 0ull, mine) != 0) {
     atomicMin(control.barrier + 1, mine);
     return;
   }
   control.fault[1] = check;
   control.fault[2] = iteration;
   control.fault[3] = (i64)appy_time();
-  for (int k = 0; k < count; ++k) control.fault[5 + k] = info[k];
+  for (int k = 0; k < count; ++k) control.fault[6 + k] = info[k];
   __threadfence_system();
   *(volatile i64*)control.fault = 1;
   __threadfence_system();
@@ -290,7 +314,7 @@ APPY_INLINE void fault(const Team& team, const Control& control, int check, i64 
 
 /// Has a check failed before the barrier that was passed last? The same for all.
 APPY_INLINE bool failed(const Team& team, const Control& control) {
-  const unsigned phase = appy_load_acquire(control.barrier + 1);
+  const u64 phase = appy_load_acquire(control.barrier + 1);
   return phase != 0 && phase <= team.phase;
 }
 
@@ -356,12 +380,13 @@ template <class R> APPY_INLINE R* row_of_partials(Team& team, const Control& con
 }
 
 /// The partial results of all threads, for each of them.
-template <int kBlock, class R> APPY_INLINE R reduce_all(R value, R neutral, Team& team, const Control& control) {
+template <int kBlock, bool kLeaves = false, class R>
+APPY_INLINE R reduce_all(R value, R neutral, Team& team, const Control& control) {
   value = reduce_lanes<kBlock>(value);
-  if (gridDim.x == 1) return barrier_workers(team, control), value;
+  if (gridDim.x == 1) return barrier_workers<kLeaves>(team, control), value;
   R* const row = row_of_partials<R>(team, control);
   if (threadIdx.x == 0) row[blockIdx.x] = value;
-  barrier_workers(team, control);
+  barrier_workers<kLeaves>(team, control);
   R total = neutral;
   for (unsigned k = threadIdx.x; k < gridDim.x; k += kBlock) total = R::combine(total, row[k]);
   return reduce_lanes<kBlock>(total);

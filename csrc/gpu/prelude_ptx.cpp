@@ -26,6 +26,22 @@ static __device__ __forceinline__ unsigned appy_add_acq_rel(unsigned* at, unsign
   return before;
 }
 
+static __device__ __forceinline__ unsigned long long appy_load_acquire(const unsigned long long* at) {
+  unsigned long long value;
+  asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+  return value;
+}
+
+static __device__ __forceinline__ unsigned long long appy_add_acq_rel(unsigned long long* at,
+                                                                      unsigned long long value) {
+  unsigned long long before;
+  asm volatile("atom.add.acq_rel.gpu.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(value) : "memory");
+  return before;
+}
+
+/// Cycles between two looks at a word of the host: some ten milliseconds.
+#define APPY_LOOK (1u << 24)
+
 /// Nanoseconds of a clock that all devices of the machine share.
 static __device__ __forceinline__ unsigned long long appy_time() {
   unsigned long long now;

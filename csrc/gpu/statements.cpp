@@ -289,7 +289,8 @@ void Writer::statement(const Op& op) {
         return put(columns_ ? "barrier_block();" : "barrier_lanes<kLanes>();");
       }
       code_.meets = true;
-      put("barrier_workers(team, control);");
+      put(loops_.empty() ? "barrier_workers(team, control);" : "barrier_workers<true>(team, control);");
+      leave_if_told();
       if (code_.checks) put("if (failed(team, control)) return;");
       return;
     case Opcode::for_:

@@ -76,6 +76,7 @@ class Writer {
   std::string partial_of(const ir::Op& loop, bool neutral);
   void finish(const ir::Op& loop, const std::string& type, const std::string& total);
   void leave_if_dead(const ir::Op& inner);
+  void leave_if_told();
 
   // unroll.cpp
   bool can_unroll(const ir::Op& loop, const ir::Op* but) const;

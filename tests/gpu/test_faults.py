@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HEAD = """
-import gc, os, signal, sys, threading, time, warnings
+import copy, gc, os, signal, sys, threading, time, warnings
 sys.path.insert(0, {here!r})
 import fake_cupy, numpy as np, appy
 cp = fake_cupy.install()
@@ -448,6 +448,104 @@ def test_control_c_ends_a_wait(script, wait):
         assert time.monotonic() - sent < 5
         os._exit(0)
         """
+    )
+
+
+STEPS = textwrap.dedent("""
+    def plain(x, y, n):
+        #pragma sequential for
+        for t in range(n):
+            #pragma parallel for simd
+            for i in range(x.shape[0]):
+                y[i] = x[x.shape[0] - 1 - i] + 1
+            #pragma parallel for simd
+            for i in range(x.shape[0]):
+                x[i] = y[x.shape[0] - 1 - i] + 1
+
+    steps, moved = appy.jit(copy.copy(plain)), appy.jit(plain, backend="cuda")
+
+    @appy.jit
+    def sums(x, n):
+        for t in range(n):
+            s = 0.0
+            #pragma parallel for simd
+            for i in range(x.shape[0]):
+                s += x[i]
+            #pragma parallel for simd
+            for i in range(x.shape[0]):
+                x[i] += 1
+        return s
+
+    def interrupted(function, *arguments):
+        os.environ["APPY_EMULATOR_BUSY"] = "1"
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        start = time.monotonic()
+        try:
+            function(*arguments)
+        except KeyboardInterrupt:
+            assert time.monotonic() - start < 0.9
+        else:
+            raise AssertionError("no KeyboardInterrupt")
+        os.environ["APPY_EMULATOR_BUSY"] = "0"
+        timer.join()
+    """)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4])
+def test_control_c_ends_the_loop(script, blocks):
+    script(
+        STEPS
+        + textwrap.dedent("""
+        x, y = array(np.zeros(700)), array(np.zeros(700))
+        appy.config(sync=True)
+        steps(x, y, 1)
+        assert (x.get() == 2).all()
+        interrupted(steps, x, y, 1000)
+        appy.synchronize()
+        left, other = x.get(), y.get()
+        # Between two of its statements: one is wholly done, the next one not begun.
+        assert (left == left[0]).all() and (other == other[0]).all() and abs(left[0] - other[0]) == 1
+        assert 2 <= left[0] < 100, left[0]
+        steps(x, y, 100)
+        assert (x.get() == left[0] + 200).all()
+
+        # Also where its barriers are those of reductions; a number is waited for in any case.
+        appy.config(sync=False)
+        x = array(np.zeros(700))
+        assert sums(x, 1) == 0
+        interrupted(sums, x, 1000)
+        appy.synchronize()
+        left = x.get()
+        assert (left == left[0]).all() and 1 <= left[0] < 100, left[0]
+        assert sums(x, 100) == 700 * (left[0] + 99)
+
+        # Arrays of the host are what they were.
+        a, b = np.zeros(700), np.zeros(700)
+        moved(a, b, 1)
+        interrupted(moved, a, b, 1000)
+        assert (a == 2).all() and (b == 1).all()
+        moved(a, b, 100)
+        assert (a == 202).all()
+        """),
+        APPY_CUDA_BLOCKS=blocks,
+    )
+
+
+def test_control_c_ends_no_loop_of_a_statement_that_is_done(script):
+    script(
+        STEPS
+        + textwrap.dedent("""
+        x, y = array(np.zeros(700)), array(np.zeros(700))
+        steps(x, y, 1)
+        appy.synchronize()
+        os.environ["APPY_EMULATOR_BUSY"] = "1"
+        steps(x, y, 1000)
+        interrupted(appy.synchronize)
+        steps(x, y, 1)
+        appy.synchronize()
+        assert (x.get() == 2004).all()
+        """)
     )
 
 

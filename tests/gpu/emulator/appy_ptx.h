@@ -3,9 +3,10 @@
 
 inline unsigned char* appy_shared() { return appy_emulator::self().shared; }
 
-inline unsigned appy_load_acquire(const unsigned* at) {
+template <class T>
+T appy_load_acquire(const T* at) {
   appy_emulator_fence();
-  const unsigned value = *const_cast<const volatile unsigned*>(at);
+  const T value = *const_cast<const volatile T*>(at);
   appy_emulator_fence();
   return value;
 }
@@ -15,6 +16,10 @@ inline void appy_store_release(unsigned* at, unsigned value) {
   appy_emulator_fence();
 }
 inline unsigned appy_add_acq_rel(unsigned* at, unsigned value) { return atomicAdd(at, value); }
+inline unsigned long long appy_add_acq_rel(unsigned long long* at, unsigned long long value) {
+  return atomicAdd(at, value);
+}
+#define APPY_LOOK (8u << 10)  // every eighth time that somebody asks
 inline unsigned long long appy_time() { return __builtin_ia32_rdtsc(); }
 inline void appy_pause() {
   appy_emulator_fence();

@@ -11,7 +11,7 @@ import appy
 
 
 def odd(x: Any, y: Any, out: Any) -> None:
-    # pragma :=>simd
+    # pragma 0=>simd
     out[:] = x[1::2] * 2.0 + y
 
 
@@ -21,12 +21,12 @@ def rows(x: Any, y: Any, out: Any) -> None:
 
 
 def bounds(x: Any, y: Any, out: Any, a: int, b: int) -> None:
-    # pragma :=>simd
+    # pragma 0=>simd
     out[:] = x[a:b] - y[b:a:-1]
 
 
 def halves(x: Any, y: Any, out: Any) -> None:
-    # pragma :=>simd
+    # pragma 0=>simd
     out[:] = x[len(x) // 2 :] + y[: len(x) // 2]
 
 
@@ -62,9 +62,9 @@ def test_any_order_of_sizes(function: Any, sizes: tuple[int, ...]) -> None:
 
 
 def any_bounds(x: Any, y: Any, z: Any, out: Any, a: int, b: int, c: int) -> None:
-    # pragma :=>simd
+    # pragma 0=>simd
     out[a:] = x[a:b] * y[c::2] + z[:c, None][::-1, 0]
-    # pragma :=>simd
+    # pragma 0=>simd
     out[:b] = x[-b:] * y[b:-c:-1]
 
 
@@ -93,17 +93,17 @@ def test_any_bounds_and_sizes() -> None:
 
 # Each has specializations of its own.
 def one_first(x: Any, y: Any, out: Any) -> None:
-    # pragma :=>simd
+    # pragma 0=>simd
     out[:] = x[1::2] + y
 
 
 def one_last(x: Any, y: Any, out: Any) -> None:
-    # pragma :=>simd
+    # pragma 0=>simd
     out[:] = x[1::2] + y
 
 
 def wrong(x: Any, y: Any, out: Any) -> None:
-    # pragma :=>simd
+    # pragma 0=>simd
     out[:] = x[1::2] + y
 
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_added_stays_numpys() -> None:
 
 
 def index_out_of_range(x: Any, y: Any, out: Any, at: int) -> None:
-    # pragma :=>simd
+    # pragma 0=>simd
     out[:] = x[1::2] + y[at]
 
 

@@ -481,10 +481,22 @@ template <class T, class Update> APPY_INLINE void update_by_exchange(T* at, Upda
 
 APPY_INLINE void atomic_sum(float* at, float v) { atomicAdd(at, v); }
 APPY_INLINE void atomic_sum(double* at, double v) { atomicAdd(at, v); }
-APPY_INLINE void atomic_sum(i32* at, i32 v) { atomicAdd(at, v); }
-APPY_INLINE void atomic_sum(u32* at, u32 v) { atomicAdd(at, v); }
-APPY_INLINE void atomic_sum(i64* at, i64 v) { atomicAdd((u64*)at, (u64)v); }
-APPY_INLINE void atomic_sum(u64* at, u64 v) { atomicAdd(at, v); }
+/// Sums of integers, which may be taken in any order: where all lanes of a warp come together to one element, the first
+/// one adds what all of them have.
+template <class W> APPY_INLINE void add_together(W* at, W v) {
+  if (__activemask() == 0xffffffffu && __all_sync(0xffffffffu, (u64)at == from_first<32>((u64)at))) {
+    for (int distance = 16; distance > 0; distance /= 2) {
+      v += shuffle(v, (int)(threadIdx.x % 32) ^ distance, 0xffffffffu, 32);
+    }
+    if (threadIdx.x % 32 == 0) atomicAdd(at, v);
+  } else {
+    atomicAdd(at, v);
+  }
+}
+APPY_INLINE void atomic_sum(i32* at, i32 v) { add_together((u32*)at, (u32)v); }
+APPY_INLINE void atomic_sum(u32* at, u32 v) { add_together(at, v); }
+APPY_INLINE void atomic_sum(i64* at, i64 v) { add_together((u64*)at, (u64)v); }
+APPY_INLINE void atomic_sum(u64* at, u64 v) { add_together(at, v); }
 #define APPY_ATOMIC(name, native)                                                     \
   APPY_INLINE void atomic_##name(i32* at, i32 v) { native(at, v); }                   \
   APPY_INLINE void atomic_##name(u32* at, u32 v) { native(at, v); }                   \

@@ -80,7 +80,7 @@ TEST_P(Emulator, VotesOfPartsOfAWarp) {
     out[t] = seen;
     out[40 + t] = __any_sync(mask, lane == 4) * 2 + __all_sync(mask, lane % 2);
     out[80 + t] = __match_any_sync(mask, lane / 8);
-    out[120 + t] = __reduce_max_sync(mask, lane) + 100 * __reduce_add_sync(mask, 1) + __popc(__activemask()) * 10000;)",
+    out[120 + t] = __reduce_max_sync(mask, lane) + 100 * __reduce_add_sync(mask, 1) + (__activemask() >> lane & 1) * 10000;)",
                        {}, 160, block_of(32));
   for (int lane = 0; lane < 32; ++lane) {
     const bool odd = lane % 2;
@@ -93,6 +93,21 @@ TEST_P(Emulator, VotesOfPartsOfAWarp) {
     EXPECT_EQ(out[40 + lane], odd ? 1 : 2);
     EXPECT_EQ(out[80 + lane], match);
     EXPECT_EQ(out[120 + lane], (odd ? 31 : 30) + 1600 + 10000);
+  }
+}
+
+TEST_P(Emulator, LanesThatRunTogether) {
+  const auto out = run(R"(
+    out[t] = __activemask();
+    if (lane < 8) out[40 + t] = __activemask();  // the others wait, or come to the next one
+    __syncwarp();
+    if (lane == 5) return;
+    for (int round = 0; round < 3; ++round) out[80 + t] = __activemask();)",
+                       {}, 120, block_of(32));
+  for (int lane = 0; lane < 32; ++lane) {
+    EXPECT_EQ(out[lane], ~0u);
+    if (lane < 8) EXPECT_EQ(out[40 + lane], 0xffu);
+    if (lane != 5) EXPECT_EQ(out[80 + lane], ~(1u << 5));
   }
 }
 

@@ -174,6 +174,23 @@ def bins_then_read(k, h, out):
             out[i] = h[k[i]]
 
 
+def one_element(k, h):
+    # Lanes that come together to one element, and others.
+    # pragma sequential for
+    for t in range(2):
+        # pragma parallel for
+        for i in range(k.shape[0]):
+            # pragma atomic
+            h[t] += k[i]
+            # pragma atomic
+            h[2 + i // 64] += 1
+            # pragma atomic
+            h[60 + k[i]] += i
+            if i % 3:
+                # pragma atomic
+                h[50] -= t + 1
+
+
 def sums_of_sizes(x, y, out, steps):
     # Partial results of several sizes, one reduction after the other.
     # pragma sequential for
@@ -228,6 +245,7 @@ SYNCHRONISED = {
         (first_element, _line(3)),
         (fib_then_map, lambda rng: (rng.uniform(1, 2, 40), np.zeros(700))),
         (bins_then_read, lambda rng: (rng.integers(0, 9, 700), np.zeros(9, np.int64), np.zeros(700, np.int64))),
+        (one_element, lambda rng: (rng.integers(0, 9, 700), np.zeros(70, np.int64))),
         (sums_of_sizes, lambda rng: (rng.uniform(-1, 1, 4000), rng.uniform(-1, 1, 4000), np.zeros((3, 5)), 3)),
     ]
 }

@@ -26,6 +26,8 @@ struct Api {
   Votes (*barrier)(int predicate);
   /// Waits for the lanes in `mask` that have not returned, and gives what each of them passed.
   const uint64_t* (*exchange)(unsigned mask, uint64_t value);
+  /// Waits until no lane of the warp can run, and gives those that wait here.
+  unsigned (*active)();
   /// Lets other threads run.
   void (*pause)();
   /// Ends the launch with an error.

@@ -57,7 +57,10 @@ struct Group {
 };
 
 struct Warp {
-  unsigned live = 0;  // lanes that have not returned
+  unsigned live = 0;     // lanes that have not returned
+  unsigned blocked = 0;  // of these, who waits for others
+  unsigned active = 0;   // who waits in active()
+  std::vector<Fiber*> together;
   std::deque<Group> groups;
 };
 
@@ -73,6 +76,7 @@ struct Fiber : Thread {
   Block* of = nullptr;
   Warp* warp = nullptr;
   void* stack_pointer = nullptr;
+  unsigned active = 0;
   bool finished = false;
 };
 
@@ -97,6 +101,7 @@ Fiber& self() { return static_cast<Fiber&>(*scheduler.current); }
 void leave() { appy_emulator_switch(&self().stack_pointer, scheduler.stack_pointer); }
 
 void wake(std::vector<Fiber*>& waiting) {
+  for (Fiber* fiber : waiting) fiber->warp->blocked &= ~(1u << fiber->lane);
   scheduler.ready.insert(scheduler.ready.end(), waiting.begin(), waiting.end());
   waiting.clear();
 }
@@ -117,6 +122,20 @@ void complete_group(Warp& warp, Group& group) {
   wake(group.waiting);
 }
 
+/// Lets go who waits in active(), once no other lane of the warp can come there.
+void release_active(Warp& warp, bool now = false) {
+  if (!now && (warp.active | warp.blocked) != (warp.live | warp.blocked)) return;
+  for (Fiber* fiber : warp.together) fiber->active = warp.active;
+  warp.active = 0;
+  wake(warp.together);
+}
+
+/// Waits for other lanes, or warps, where it has not been woken yet.
+void leave_blocked() {
+  release_active(*self().warp);
+  leave();
+}
+
 void fail(int error, const std::string& why) {
   if (scheduler.error == 0) {
     scheduler.error = error;
@@ -133,6 +152,7 @@ void run_fiber() {
   complete_barrier(*fiber.of);
   fiber.warp->live &= ~(1u << fiber.lane);
   for (Group& group : fiber.warp->groups) complete_group(*fiber.warp, group);
+  release_active(*fiber.warp);
   leave();
   std::abort();  // a finished fiber is never resumed
 }
@@ -145,8 +165,9 @@ Votes barrier(int predicate) {
   block.votes.count += predicate != 0;
   ++block.arrived;
   block.waiting.push_back(&fiber);
+  fiber.warp->blocked |= 1u << fiber.lane;
   complete_barrier(block);
-  leave();
+  leave_blocked();
   return block.result;
 }
 
@@ -168,12 +189,23 @@ const uint64_t* exchange(unsigned mask, uint64_t value) {
   group->values[fiber.lane] = value;
   group->arrived |= 1u << fiber.lane;
   group->waiting.push_back(&fiber);
+  fiber.warp->blocked |= 1u << fiber.lane;
   complete_group(*fiber.warp, *group);
-  leave();
+  leave_blocked();
   return group->done;
 }
 
+unsigned active() {
+  Fiber& fiber = self();
+  fiber.warp->active |= 1u << fiber.lane;
+  fiber.warp->together.push_back(&fiber);
+  release_active(*fiber.warp);
+  leave();
+  return fiber.active;
+}
+
 void pause_fiber() {
+  release_active(*self().warp, true);
   scheduler.depth ? scheduler.ready.push_front(&self()) : scheduler.ready.push_back(&self());
   if (++scheduler.pauses % 65536 == 0 && std::chrono::steady_clock::now() > scheduler.deadline)
     fail(kTimeout, "threads still wait for each other after a minute");
@@ -298,7 +330,7 @@ int run_grid(const Grid& grid, Kernel kernel, void** arguments, std::string& why
 }
 
 const Api* api() {
-  static const Api only{&scheduler.current, barrier, exchange, pause_fiber, trap};
+  static const Api only{&scheduler.current, barrier, exchange, active, pause_fiber, trap};
   return &only;
 }
 

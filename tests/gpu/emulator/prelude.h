@@ -172,8 +172,13 @@ inline unsigned __ballot_sync(unsigned mask, int p) {
 }
 inline int __any_sync(unsigned mask, int p) { return __ballot_sync(mask, p) != 0; }
 inline int __all_sync(unsigned mask, int p) { return __ballot_sync(mask, !p) == 0; }
-/// The lanes that happen to run together: here each runs alone, which a device may do as well.
-inline unsigned __activemask() { return 1u << appy_emulator::self().lane; }
+/// The lanes that come here before each of them has to wait.
+inline unsigned __activemask() {
+  appy_emulator_fence();
+  const unsigned mask = appy_emulator_api->active();
+  appy_emulator_fence();
+  return mask;
+}
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value) {
   const uint64_t own = appy_emulator::bits(value);

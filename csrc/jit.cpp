@@ -37,7 +37,8 @@ using runtime::Specialization;
 constexpr size_t max_specializations = 32;
 constexpr size_t max_refusals = 32;
 /// So many versions that differ only in the ranges of Python ints and in which slices have one element, and the next
-/// one takes any int and any number of elements. The latter it does, too, where half of the places are taken.
+/// one takes any int and any number of elements. The latter it does, too, where half of the places are taken, and for
+/// new types where three quarters are.
 constexpr int max_ranges = 8;
 
 Stats totals;
@@ -256,8 +257,9 @@ class RegionCache::Impl {
     };
     log.bytecode(reinterpret_cast<PyCodeObject*>(code_.get()), begin_, end_);
 
-    const bool any_int = has_many_ranges(scope, may_alias);
-    trace::Result traced = trace::trace(region(may_alias, any_int, any_int || is_half_full()), scope);
+    const auto variants = variants_of(scope, may_alias);
+    const bool any_int = variants >= max_ranges;
+    trace::Result traced = trace::trace(region(may_alias, any_int, any_int || is_full(variants > 0 ? 2 : 4)), scope);
     ir::Graph& graph = *traced.graph;
     graph.name = options_.name;
     report.trace_seconds = lap();
@@ -325,7 +327,7 @@ class RegionCache::Impl {
       if (other->code->guards().fits(scope) && other->code->guards().match(scope, entry)) return other.get();
     }
     try {
-      const bool room = !is_half_full() && !has_many_ranges(scope, declined.report.sequential);
+      const bool room = !is_full(2) && variants_of(scope, declined.report.sequential) < max_ranges;
       if (Compiled* made = room ? compile(scope, entry) : nullptr; made && made->code->guards().fits(scope)) {
         return made;
       }
@@ -401,14 +403,16 @@ class RegionCache::Impl {
             wanted_backend(options_) == Backend::cuda};
   }
 
-  bool has_many_ranges(const Scope& scope, bool may_alias) const {
+  /// Specializations for the same types.
+  std::ptrdiff_t variants_of(const Scope& scope, bool may_alias) const {
     const auto differs = [&](const std::unique_ptr<Compiled>& compiled) {
       return compiled->report.sequential == may_alias && compiled->code->guards().matches_beside_ranges(scope);
     };
-    return std::count_if(compiled_.begin(), compiled_.end(), differs) >= max_ranges;
+    return std::count_if(compiled_.begin(), compiled_.end(), differs);
   }
 
-  bool is_half_full() const { return compiled_.size() >= max_specializations / 2; }
+  /// All places but one part of so many are taken.
+  bool is_full(size_t parts) const { return compiled_.size() >= max_specializations - max_specializations / parts; }
 
   void count(uint64_t Stats::*counter) { stats_.*counter += 1, totals.*counter += 1; }
 

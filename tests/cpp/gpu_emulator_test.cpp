@@ -106,8 +106,12 @@ TEST_P(Emulator, LanesThatRunTogether) {
                        {}, 120, block_of(32));
   for (int lane = 0; lane < 32; ++lane) {
     EXPECT_EQ(out[lane], ~0u);
-    if (lane < 8) EXPECT_EQ(out[40 + lane], 0xffu);
-    if (lane != 5) EXPECT_EQ(out[80 + lane], ~(1u << 5));
+    if (lane < 8) {
+      EXPECT_EQ(out[40 + lane], 0xffu);
+    }
+    if (lane != 5) {
+      EXPECT_EQ(out[80 + lane], ~(1u << 5));
+    }
   }
 }
 

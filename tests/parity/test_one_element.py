@@ -155,3 +155,19 @@ def test_one_that_declines_for_another_reason_is_compiled_once() -> None:
     f(np.arange(10.0), np.ones(4), out, 3)
     np.testing.assert_array_equal(out, np.arange(1.0, 10, 2) + 1)
     assert f.stats()["compiled"] <= 2
+
+
+def first_taken_away(a: Any, b: Any) -> None:
+    # pragma 0=>simd
+    b -= a[:1]
+
+
+def test_many_types_each_broadcast_one_element() -> None:
+    f = appy.jit(strict=True)(first_taken_away)
+    for dtype in "f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split():
+        for step in (1, 2):
+            a, b = np.ones(64, dtype)[::step], np.full(64, 3, dtype)[::step]
+            f(a, b)
+            np.testing.assert_array_equal(b, 2)
+    assert f.stats()["runs"] == 20
+    assert f.stats()["declined"] == 0

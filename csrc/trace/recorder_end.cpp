@@ -51,8 +51,8 @@ bool is_opaque(const Instruction& i) {
                      [&](const char* word) { return name.find(word) != std::string::npos; });
 }
 
-/// The compiler has put the statement at offset `begin` in other places as well, as it does with what `finally` runs. What
-/// is made of one copy runs in all of them.
+/// The compiler has put the statement at offset `begin` in other places as well, as it does with what `finally` runs.
+/// What is made of one copy runs in all of them.
 bool has_copies(const std::vector<Instruction>& text, int begin) {
   const auto first = std::find_if(text.begin(), text.end(), [&](const Instruction& i) {
     return i.offset >= begin && i.position.line > 0 && i.op != Op::nop_;

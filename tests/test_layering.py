@@ -53,6 +53,12 @@ def test_source_file(path):
     assert text.count("\n") <= 800, "past 800 lines a file is two files"
 
 
+def test_files_of_tests_have_names_of_their_own():
+    """Modules outside of packages are one name space."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_documents_name_what_exists():
     missing = []
     for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]:

@@ -268,20 +268,20 @@ APPY_INLINE bool is_to_leave(Team& team, const Control& control) {
   return *(volatile i64*)(control.fault + 5) != 0;
 }
 
-/// All threads wait for each other. The low 31 bits of the word count arrivals and return to what they were, the next one
-/// turns over: it serves any number of barriers and launches without being reset. With `kLeaves` the first block says
-/// with its arrival whether all leave here, in one of the top bits: not in the one of the barrier before, which others
-/// may still look at.
+/// All threads wait for each other. The upper half of the word counts arrivals: its low 31 bits return to what they were,
+/// the top one turns over, and what is carried out of it is gone: it serves any number of barriers and launches without
+/// being reset. With `kLeaves` the first block says with its arrival whether all leave here, in one of the low bits: not
+/// in the one of the barrier before, which others may still look at.
 template <bool kLeaves = false> APPY_INLINE void barrier_workers(Team& team, const Control& control) {
   bool leaves = kLeaves && team.thread == 0 && is_to_leave(team, control);
   if (gridDim.x > 1) {
     barrier_block();
     if (threadIdx.x == 0) {
-      const u64 flag = 1ull << (62 + team.phase % 2);
-      const u64 mine = (blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u) + (leaves ? flag : 0);
+      const u64 flag = 1ull << team.phase % 2;
+      const u64 mine = (u64)(blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u) << 32 | (leaves ? flag : 0);
       const u64 before = appy_add_acq_rel(control.barrier, mine);
       u64 now;
-      while ((((now = appy_load_acquire(control.barrier)) ^ before) & 0x80000000u) == 0) appy_pause();
+      while ((((now = appy_load_acquire(control.barrier)) ^ before) >> 63) == 0) appy_pause();
       leaves = kLeaves && (now & flag) != 0;
     }
   } else {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gpu/device.h"
+#include "gpu/prelude.h"
 #include "gpu_emulator.h"
 
 namespace appy::gpu::test {
@@ -128,6 +129,45 @@ TEST_P(Order, CooperativeSumByBarriers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Device, Order, testing::Values("forward", "reverse", "1", "2"));
+
+/// A loop may go through it for days: what barriers leave in the word must not add up to the bits that say who leaves.
+TEST(Device, BarriersOfAllThreadsPutTheirWordBack) {
+  Device& d = device(0);
+  const char* const text = R"(
+    #include "appy_device.h"
+    struct P { u64* barrier; int count; };
+    extern "C" __global__ void barriers(const P p) {
+      const Control control = {nullptr, nullptr, p.barrier, nullptr, 0};
+      Team team = team_of<64, 1>();
+      for (int k = 0; k < p.count; ++k) barrier_workers(team, control);
+    }
+  )";
+  const auto module = d.load(compile({"test.cu", text, {{"appy_device.h", std::string(device_header)}}, {}}, 90));
+  const Function kernel = module->function("barriers");
+  DeviceMemory word = d.allocate(8, 0);
+  d.set_bytes(word.address(), 0, 8, 0);
+  struct {
+    CUdeviceptr barrier;
+    int count;
+  } p{word.address(), 2};
+  Launch how;
+  how.blocks[0] = 3;
+  how.threads[0] = 64;
+  how.cooperative = true;
+  uint64_t found = 1, before = 0;
+  for (int launch = 0; launch < 3; ++launch) {
+    d.launch(kernel, how, 0, &p);
+    d.copy_out(&found, word.address(), 8, 0);
+    EXPECT_EQ(found, before);
+    if (launch != 1) continue;
+    // After an odd number it is another one, and that one comes back as well.
+    p.count = 1;
+    d.launch(kernel, how, 0, &p);
+    d.copy_out(&before, word.address(), 8, 0);
+    EXPECT_NE(found, before);
+    p.count = 4;
+  }
+}
 
 TEST(Device, LaunchErrorsLeaveTheDeviceUsable) {
   Device& d = device(0);

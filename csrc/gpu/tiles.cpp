@@ -8,6 +8,7 @@
 #include "gpu/writer.h"
 #include "passes/loops.h"
 #include "passes/product.h"
+#include "passes/range.h"
 #include "passes/subscripts.h"
 
 namespace appy::gpu {
@@ -81,10 +82,11 @@ void Writer::write_wanted(const Product& p, const Wanted& wanted) {
   }
 }
 
-/// A function of `head` that returns these values.
+/// A function of `head` that returns these values, and begins with `begin`.
 void Writer::value_function(const std::string& head, const Product& p, const std::vector<const Value*>& values,
-                            const std::vector<std::pair<const Op*, std::string>>& at) {
+                            const std::vector<std::pair<const Op*, std::string>>& at, const std::string& begin) {
   open(head);
+  if (!begin.empty()) put(begin);
   for (const auto& [loop, index] : at) {
     put("const i64 " + names_.of(*loop->blocks[0]->args[0]) + " = " + variable_at(*loop, index) + ";");
   }
@@ -174,7 +176,10 @@ void Writer::tiles(const Op& outermost) {
   const std::string row_and_step = " = [&](i64 " + r + ", i64 " + k + ") -> ",
                     column_and_step = " = [&](i64 " + c + ", i64 " + k + ") -> ",
                     element = " = [&](i64 " + r + ", i64 " + c;
-  value_function("const auto " + of_row + row_and_step + row_type, p, p.of_row, {{&rows, r}, {&steps, k}});
+  // Where a row has no column nothing says that what it would need is there.
+  const bool may_be_empty = !p.rectangular && passes::Ranges(graph_).trips(columns).lo < 1;
+  value_function("const auto " + of_row + row_and_step + row_type, p, p.of_row, {{&rows, r}, {&steps, k}},
+                 may_be_empty ? "if (" + width + "(" + r + ") <= 0) return {};" : "");
   value_function("const auto " + of_column + column_and_step + column_type, p, p.of_column,
                  {{&columns, c}, {&steps, k}});
   value_function("const auto " + first + element + ") -> " + sums_type, p, inits, {{&rows, r}, {&columns, c}});

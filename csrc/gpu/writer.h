@@ -96,7 +96,7 @@ class Writer {
   std::string struct_of(const std::string& name, const std::vector<const ir::Value*>& values);
   void write_wanted(const passes::Product&, const std::set<const ir::Op*>& wanted);
   void value_function(const std::string& head, const passes::Product&, const std::vector<const ir::Value*>& values,
-                      const std::vector<std::pair<const ir::Op*, std::string>>& at);
+                      const std::vector<std::pair<const ir::Op*, std::string>>& at, const std::string& begin = {});
 
   // Text.
   void put(const std::string& text) { body_ += std::string(2 * depth_, ' ') + text + "\n"; }

@@ -84,6 +84,38 @@ def test_sizes_decide(python):
     assert "too small for tiles" in found and "on tensor cores" in found
 
 
+NO_COLUMNS = """
+import appy
+import numpy as np
+
+def plain(C, A, B):
+    # pragma parallel for
+    for i in range(C.shape[0]):
+        # pragma simd
+        for j in range(A.shape[0] - i):
+            total = C[i, j]
+            for k in range(A.shape[1]):
+                total += A[i, k] * B[k, j]
+            C[i, j] = total
+
+rng = np.random.default_rng(1)
+C, A, B = rng.random((300, 40)), rng.random((40, 70)), rng.random((70, 40))
+expected = C.copy()
+f = appy.jit(plain, backend="cuda", strict=True)
+f(C, A, B)
+plain(expected, A, B)
+np.testing.assert_allclose(C, expected)
+assert "tiles of" in str(appy.explain(f))
+"""
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_rows_without_columns_load_nothing(python, tmp_path, size):
+    file = tmp_path / "program.py"
+    file.write_text(NO_COLUMNS)
+    python("-W", "ignore", str(file), APPY_CUDA_SHAPE=f"tiles={size}", APPY_EMULATOR_GUARD="1")
+
+
 LIBRARY = f"""
 import os, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})

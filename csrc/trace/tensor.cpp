@@ -349,6 +349,15 @@ Traced map(Context& c, std::span<const Traced> operands, ElementFunction f) {
   return tensor(std::move(out));
 }
 
+Value* flat_index(Emit& e, std::span<Value* const> shape, Index index) {
+  Value* flat = e.i64(0);
+  for (size_t d = 0; d < shape.size(); d++) {
+    Value* scaled = known_integer(flat) == 0 ? flat : e.op(Opcode::mul_, {flat, shape[d]});
+    flat = known_integer(scaled) == 0 ? index[d] : e.op(Opcode::add_, {scaled, index[d]});
+  }
+  return flat;
+}
+
 TensorRef rearranged(Context& c, const TensorRef& t, std::span<const int> order) {
   Tensor out;
   out.dtype = t->dtype;

@@ -128,6 +128,8 @@ Probed probe(Context&, std::span<const Traced> scalars, std::span<const DType> l
 /// Do the two have the same elements, by how they are computed?
 bool same_elements(Context&, const TensorRef& a, const TensorRef& b);
 
+/// The position in row-major order.
+ir::Value* flat_index(Emit&, std::span<ir::Value* const> shape, Index);
 /// The same elements in another arrangement: dimension d of the result is dimension order[d] of t, or a new one of
 /// extent 1 where order[d] is -1; dimensions of t that are left out are indexed by 0 and must have extent 1.
 TensorRef rearranged(Context&, const TensorRef&, std::span<const int> order);

@@ -15,16 +15,6 @@ namespace {
 using ir::CheckKind;
 using ir::Value;
 
-/// The position in row-major order.
-Value* flat_index(Emit& e, std::span<Value* const> shape, Index index) {
-  Value* flat = e.i64(0);
-  for (size_t d = 0; d < shape.size(); d++) {
-    Value* scaled = known_integer(flat) == 0 ? flat : e.op(Opcode::mul_, {flat, shape[d]});
-    flat = known_integer(scaled) == 0 ? index[d] : e.op(Opcode::add_, {scaled, index[d]});
-  }
-  return flat;
-}
-
 Value* count_of(Emit& e, std::span<Value* const> shape) {
   Value* count = e.i64(1);
   for (Value* extent : shape) {

@@ -297,12 +297,7 @@ void assign_unravelled(Context& c, const Tensor& target, const TensorRef& source
   Emit e(c);
   const auto element = [&](Index index) { return cast_element(c, t->at(c, index), target.dtype); };
   for_each(c, t->shape, mapping, element, [&](Index index, Value* v) {
-    Value* flat = e.i64(0);
-    for (size_t d = 0; d < index.size(); d++) {
-      Value* scaled = known_integer(flat) == 0 ? flat : e.op(Opcode::mul_, {flat, t->shape[d]});
-      flat = known_integer(scaled) == 0 ? index[d] : e.op(Opcode::add_, {scaled, index[d]});
-    }
-    Value* const at[] = {flat};
+    Value* const at[] = {flat_index(e, t->shape, index)};
     c.builder().store(v, target.base.value, positions(c, target, at));
   });
 }

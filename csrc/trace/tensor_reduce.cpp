@@ -358,12 +358,7 @@ Traced position(Context& c, bool max, const TensorRef& t, const Axes& axes) {
     return accumulate(context, s.dims, init, s.along ? Order::divided : Order::kept,
                       [&](Index reduced, std::span<Value* const> carried) {
                         Value* x = at(reduced);
-                        Value* flat = e.i64(0);
-                        for (size_t d = 0; d < reduced.size(); d++) {
-                          Value* scaled = known_integer(flat) == 0 ? flat : e.op(Opcode::mul_, {flat, s.reduced[d]});
-                          flat = known_integer(scaled) == 0 ? reduced[d] : e.op(Opcode::add_, {scaled, reduced[d]});
-                        }
-                        return better_of(context, max, x, flat, carried);
+                        return better_of(context, max, x, flat_index(e, s.reduced, reduced), carried);
                       })[1];
   };
   return shaped(c, t, s, axes, DType::i64_, element);

@@ -214,7 +214,7 @@ class Sweeper {
     Affine rest = ranges_->affine(*width->op->operands[0], sums);
     rest.add(ranges_->affine(*last, sums), -1);
     rest.add(ranges_->affine(count, sums), -1);
-    width_ = width, columns_ = last;
+    width_ = width, columns_ = last, low_ = low, end_ = end, high_ = high;
     return rest.is_constant() && rest.constant == -1 && ranges_->proves_ge(count, 1, sums) &&
            ranges_->proves_ge(*last, 0, sums);
   }
@@ -278,9 +278,35 @@ class Sweeper {
     if (sums.loop->parallel) keep_short_rows_whole(sums);
   }
 
+  bool is_over_columns(const Op& op) const { return is_for(op) && op.operands[0] == low_ && op.operands[1] == high_; }
+
+  /// Does the number of blocks change nothing but who computes which columns? Loops of a program may have this form and
+  /// do more in each block.
+  bool may_have_other_blocks(const Op& sums) const {
+    const Value* block = induction(sums);
+    bool may = sums.results.empty();
+    ir::walk(body_of(sums), [&](Op& op) {
+      const bool columns = is_over_columns(op);
+      if (columns) may &= op.results.empty();
+      for (const Value* v : op.operands) {
+        if (v == block) may &= &op == low_->op;
+        if (v == width_) may &= &op == low_->op || &op == end_->op;
+        if (v == low_) may &= &op == end_->op || columns;
+        if (v == end_) may &= &op == high_->op;
+        if (v == high_) may &= columns;
+      }
+      if (!is_access(op) || op.code == Opcode::load_) return;
+      const Op* loop = ir::enclosing_loop(*op.parent);
+      while (loop != &sums && !is_over_columns(*loop)) loop = ir::enclosing_loop(*loop->parent);
+      may &= loop != &sums;
+    });
+    return may;
+  }
+
   void keep_short_rows_whole(Op& sums) {
     const auto outside = [&](const Value& v) { return ir::defined_outside(v, body_of(sums)); };
     if (constant(*sums.operands[1]) || !outside(*columns_) || !outside(*width_)) return;
+    if (!may_have_other_blocks(sums)) return;
     Builder b(graph_);
     b.set_loc(sums.loc);
     b.set_before(&sums);
@@ -297,6 +323,8 @@ class Sweeper {
   std::unique_ptr<Ranges> ranges_;
   std::vector<Load> loads_;
   const Value *width_ = nullptr, *columns_ = nullptr;  // of the sums' blocks, of all of them
+  // Of a block: block * width, that and width, and the lesser of that and all columns.
+  const Value *low_ = nullptr, *end_ = nullptr, *high_ = nullptr;
 };
 
 }  // namespace

@@ -322,10 +322,14 @@ class RegionCache::Impl {
   /// For a frame where `declined` did, and that has extents of 1 that its trace had not: the specialization that is for
   /// them, compiled where there is none.
   Compiled* better_fit(Compiled& declined, const Scope& scope, Entry& entry) {
-    if (declined.last_resort || declined.code->guards().fits(scope)) return nullptr;
-    for (const auto& other : compiled_) {
-      if (other->code->guards().fits(scope) && other->code->guards().match(scope, entry)) return other.get();
+    if (declined.code->guards().fits(scope)) return nullptr;
+    for (auto at = compiled_.begin(); at != compiled_.end(); ++at) {
+      const runtime::Guards& guards = (*at)->code->guards();
+      if (!guards.fits(scope) || !guards.match(scope, entry)) continue;
+      std::rotate(compiled_.begin(), at, at + 1);  // the next frame is likely to be for it, too
+      return compiled_.front().get();
     }
+    if (declined.last_resort) return nullptr;
     try {
       const bool room = !is_full(2) && variants_of(scope, declined.report.sequential) < max_ranges;
       if (Compiled* made = room ? compile(scope, entry) : nullptr; made && made->code->guards().fits(scope)) {

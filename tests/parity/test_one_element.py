@@ -171,3 +171,30 @@ def test_many_types_each_broadcast_one_element() -> None:
             np.testing.assert_array_equal(b, 2)
     assert f.stats()["runs"] == 20
     assert f.stats()["declined"] == 0
+
+
+def five(a: Any, b: Any, c: Any, d: Any, e: Any, out: Any) -> None:
+    # pragma 0=>simd
+    out[:] = a[1:] + b[1:] + c[1:] + d[1:] + e[1:]
+
+
+def test_beyond_the_places_what_was_compiled_still_runs() -> None:
+    """Where versions of one type have run out, the sizes that have one are not left to NumPy."""
+
+    def call_with(f: Any, ones: int) -> int:
+        sizes = [2 if ones >> k & 1 else 5 for k in range(5)]
+        given = [np.arange(float(n)) for n in sizes]
+        expected, got = np.zeros(4), np.zeros(4)
+        five(*given, expected)
+        f(*given, got)
+        np.testing.assert_array_equal(expected, got)
+        return int(f.stats()["declined"])
+
+    f = appy.jit(five)
+    call_with(f, 0)
+    call_with(f, 1)
+    for ones in range(2, 31):
+        call_with(f, ones)
+    before = call_with(f, 30)
+    assert call_with(f, 1) == before
+    assert call_with(f, 1) == before

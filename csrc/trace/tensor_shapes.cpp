@@ -41,6 +41,7 @@ TensorRef diagonal_of(Context& c, const TensorRef& t, int64_t offset) {
   out.heavy = t->heavy;
   out.lanes_inside = t->lanes_inside;
   out.checks = t->checks;
+  out.shares = t->shares;
   for (Read read : t->reads) {
     read.make_irregular();
     out.reads.push_back(std::move(read));
@@ -72,6 +73,7 @@ Traced triangle(const Call& call, bool upper) {
   out.axes.clear();
   out.filter = nullptr;
   out.ramp = nullptr;
+  out.shares = false;
   out.at = [t, upper, offset, rank](Context& context, Index index) {
     Emit e(context);
     Value* row = index[rank - 2];

@@ -224,6 +224,15 @@ def second(x):
     return x[1]
 
 
+def diagonal_of_another_shape(v):
+    for _ in range(1):
+        # pragma 0=>simd
+        d = np.diagonal(v.reshape(3, 4))
+        v[0] = 5
+        # pragma 0=>simd
+        v[1:4] = d
+
+
 def targeted(v):
     # pragma 0=>parallel
     v.reshape(3, 4)[1:, 2] = 5
@@ -241,7 +250,9 @@ def a_list(v):
         v[i] = len(both)
 
 
-@pytest.mark.parametrize("function", [named, named_part, returned_by_a_helper, targeted, updated, a_list])
+@pytest.mark.parametrize(
+    "function", [named, named_part, returned_by_a_helper, diagonal_of_another_shape, targeted, updated, a_list]
+)
 @pytest.mark.filterwarnings("ignore::appy.AppyWarning")
 def test_what_shares_memory_is_left_to_numpy(function):
     want, got = V.copy(), V.copy()

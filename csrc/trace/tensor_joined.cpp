@@ -168,7 +168,13 @@ Traced reshape(const Call& call) {
     }
     shape.push_back(extent);
   }
-  Value* const others = count_of(e, shape);
+  Value* others = e.i64(1);
+  for (Value* extent : shape) {
+    // A product modulo 2**64 may be the number of elements by chance.
+    if (!is_one(others) && !is_one(extent))
+      e.check(CheckKind::decline_, e.negate(e.op(Opcode::ovf_mul_, {others, extent})));
+    others = is_one(others) ? extent : is_one(extent) ? others : e.op(Opcode::mul_, {others, extent});
+  }
   if (open < items.size()) {
     if (is_one(others)) {
       shape[open] = count;

@@ -260,3 +260,15 @@ def test_what_shares_memory_is_left_to_numpy(function):
     assert_same(got, want)
     with pytest.raises(appy.CompileError):
         appy.jit(strict=True)(function)(V.copy())
+
+
+def square(v, n):
+    # pragma 0=>simd 1=>simd
+    s = np.sum(v.reshape(n, n))
+    return s
+
+
+@pytest.mark.filterwarnings("ignore::appy.AppyWarning")
+def test_more_elements_than_a_word_counts():
+    with pytest.raises(ValueError, match="reshape"):
+        appy.jit(square)(np.zeros(0), 2**32)

@@ -20,11 +20,13 @@ class Gil {
  public:
   Gil() : state_(PyGILState_Ensure()) { PyErr_Fetch(&type_, &value_, &traceback_); }
   ~Gil() {
-    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
-      PyErr_Clear();
-      PyErr_SetInterrupt();  // Ctrl-C is the program's matter
-    } else if (PyErr_Occurred()) {
-      PyErr_WriteUnraisable(nullptr);
+    if (PyErr_Occurred()) {
+      if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+        PyErr_Clear();
+        PyErr_SetInterrupt();  // Ctrl-C is the program's matter
+      } else {
+        PyErr_WriteUnraisable(nullptr);
+      }
     }
     PyErr_Restore(type_, value_, traceback_);
     PyGILState_Release(state_);

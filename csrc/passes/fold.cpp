@@ -253,8 +253,7 @@ class Fold {
   /// The body of a loop that runs once, in its place. Null where it is left from the middle.
   Op* inline_body(Op& op) {
     Block& body = body_of(op);
-    const Exits exits = exits_of(op);
-    if (!exits.breaks.empty() || exits.next.size() != 1 || exits.next[0] != body.last) return nullptr;
+    if (!left_by_yield_only(op)) return nullptr;
     replace(body.args[0], op.operands[0]);
     for (size_t k = 0; k < op.results.size(); ++k) replace(body.args[k + 1], op.operands[3 + k]);
     Op* end = body.last;

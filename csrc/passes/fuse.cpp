@@ -28,11 +28,6 @@ constexpr std::string_view kStage = "fuse";
 /// Arrays that one innermost loop runs through at the same time: beyond that the streams disturb each other.
 constexpr size_t kMostViews = 16;
 
-bool is_plain(const Op& loop) {
-  const Exits exits = exits_of(loop);
-  return exits.next.size() == 1 && exits.breaks.empty() && exits.next[0] == body_of(loop).last;
-}
-
 bool has_checks(const Op& loop) {
   bool found = false;
   ir::walk(body_of(loop), [&](const Op& op) { found |= op.code == Opcode::check_; });
@@ -119,7 +114,7 @@ class Fuser {
     // Without inner loops the lanes are in this one; with them they are in those.
     if (x.simd != y.simd && has_loops(a) == has_loops(b)) return false;
     if ((x.tiles || y.tiles) && !stays_a_nest(a, b)) return false;
-    if (!is_plain(a) || !is_plain(b) || uses_result(body_of(b), a)) return false;
+    if (!left_by_yield_only(a) || !left_by_yield_only(b) || uses_result(body_of(b), a)) return false;
     for (const Value* v : b.operands) {
       if (v->op == &a) return false;
     }

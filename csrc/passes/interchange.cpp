@@ -20,11 +20,6 @@ namespace {
 
 bool is_plain(const Op& op) { return ir::is_pure(op.code) || op.code == Opcode::load_; }
 
-bool left_by_yield_only(const Op& loop) {
-  const Exits exits = exits_of(loop);
-  return exits.breaks.empty() && exits.next.size() == 1 && exits.next[0] == body_of(loop).last;
-}
-
 /// The loop that the body consists of, beside what computes for it.
 Op* only_loop(const Op& outer) {
   Op* found = nullptr;

@@ -86,6 +86,11 @@ Exits exits_of(const Op& loop) {
   return exits;
 }
 
+bool left_by_yield_only(const Op& loop) {
+  const Exits exits = exits_of(loop);
+  return exits.breaks.empty() && exits.next.size() == 1 && exits.next[0] == body_of(loop).last;
+}
+
 std::optional<int64_t> constant(const Value& v) {
   if (!v.op || v.op->code != Opcode::const_ || ir::is_real(v.type.dtype)) return std::nullopt;
   return static_cast<int64_t>(v.op->imm);

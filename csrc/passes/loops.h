@@ -52,6 +52,8 @@ struct Exits {
   std::vector<ir::Op*> breaks;
 };
 Exits exits_of(const ir::Op& loop);
+/// Has it no `break` and no `continue`?
+bool left_by_yield_only(const ir::Op& loop);
 
 /// The value of an integer or bool constant.
 std::optional<int64_t> constant(const ir::Value&);

@@ -32,11 +32,6 @@ bool is_plain(const Op& op) {
 /// What lanes of a worker wait for has no place in tiles, which have barriers of their own.
 bool is_ignored(const Op& op) { return op.code == Opcode::barrier_ && op.mapping == Mapping::lanes; }
 
-bool left_by_yield_only(const Op& loop) {
-  const Exits exits = exits_of(loop);
-  return exits.breaks.empty() && exits.next.size() == 1 && exits.next[0] == body_of(loop).last;
-}
-
 class Matcher {
  public:
   explicit Matcher(const Op& outermost) : outermost_(outermost) { p_.sides.resize(outermost.graph->value_count()); }

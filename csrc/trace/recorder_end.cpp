@@ -53,20 +53,20 @@ bool is_opaque(const Instruction& i) {
 
 /// The compiler has put the statement at offset `begin` in other places as well, as it does with what `finally` runs.
 /// What is made of one copy runs in all of them.
-bool has_copies(const std::vector<Instruction>& text, int begin) {
+bool has_copies(const std::vector<Instruction>& text, int begin, int end) {
   const auto first = std::find_if(text.begin(), text.end(), [&](const Instruction& i) {
     return i.offset >= begin && i.position.line > 0 && i.op != Op::nop_;
   });
-  return first != text.end() && std::count_if(text.begin(), text.end(), [&](const Instruction& i) {
-                                  return i.op == first->op && i.position == first->position;
-                                }) > 1;
+  const auto is_copy = [&](const Instruction& i) { return i.op == first->op && i.position == first->position; };
+  const auto behind = text.begin() + end;
+  return first < behind && (std::any_of(behind, text.end(), is_copy) || std::any_of(text.begin(), first, is_copy));
 }
 
 /// Variables that may be read from instruction `start` on, or by the handler of what the region at offset `begin`
 /// raises, by localsplus.
 std::vector<bool> live_variables(PyCodeObject* code, const std::vector<Instruction>& text, int begin, int start) {
   const auto variables = static_cast<size_t>(code->co_nlocalsplus);
-  if (has_copies(text, begin)) return std::vector<bool>(variables, true);
+  if (has_copies(text, begin, start)) return std::vector<bool>(variables, true);
   for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(code->co_names); ++n) {
     // What looks into the frame sees every variable.
     const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_names, n));

@@ -1,5 +1,6 @@
 // Products of two matrices, in tiles: a block of each factor is copied to where it lies in the order in which it is
-// read, and six rows of the result are accumulated in registers at a time (Goto & van de Geijn, TOMS 2008).
+// read, and six rows of the result are accumulated in registers at a time (Goto & van de Geijn, TOMS 2008). Of a
+// product of a matrix with its own transpose the tiles at and above the diagonal are computed, the others are theirs.
 #include <algorithm>
 #include <array>
 
@@ -24,6 +25,8 @@ constexpr int64_t kTileColumns = 256;
 /// the right one lie below each other and have to be gathered.
 constexpr int64_t kSmall = 104 * 104 * 104;
 constexpr int64_t kSmallGathered = 16 * 16 * 16;
+/// Rows and columns of the blocks in which the upper triangle is copied to the lower one.
+constexpr int64_t kMirrored = 32;
 
 class Tiles {
  public:
@@ -37,6 +40,7 @@ class Tiles {
         rows_(left_->shape[0]),
         columns_(right_->shape[1]),
         depth_(left_->shape[1]),
+        symmetric_(same_view(*left_, *transposed(c, right_))),
         panel_(kPanelBytes / ir::size_of(dtype)) {}
 
   void emit() {
@@ -67,6 +71,8 @@ class Tiles {
   void loop(How how, Value* low, Value* high, const Body& body) {
     ir::Loop attributes;
     attributes.parallel = how == How::parallel;
+    // Tiles of a triangle are not alike.
+    if (attributes.parallel && symmetric_) attributes.schedule = ir::Schedule::dynamic;
     attributes.simd = how == How::simd;
     attributes.annotated = true;
     emit_loop(c_, low, high, std::move(attributes), body);
@@ -129,6 +135,35 @@ class Tiles {
     });
   }
 
+  void only_if(Value* condition, const std::function<void()>& body) {
+    ir::Builder& b = c_.builder();
+    const ir::Op* arms = b.if_op(condition, {});
+    ir::Block* outer = b.block();
+    b.set_block(arms->blocks[0]);
+    body();
+    b.yield({});
+    b.set_block(arms->blocks[1]);
+    b.yield({});
+    b.set_block(outer);
+  }
+
+  /// The elements below the diagonal from those above it: the same products, added up in the same order.
+  void mirror() {
+    loop(How::parallel, e_.i64(0), ceiling(rows_, e_.i64(kMirrored)), [&](Value* block) {
+      Value* top = scaled(block, kMirrored);
+      Value* bottom = least(add(top, e_.i64(kMirrored)), rows_);
+      loop(How::serial, e_.i64(0), add(block, e_.i64(1)), [&](Value* across) {
+        Value* from = scaled(across, kMirrored);
+        loop(How::serial, top, bottom, [&](Value* i) {
+          loop(How::simd, from, least(add(from, e_.i64(kMirrored)), i), [&](Value* j) {
+            Value *const to[] = {i, j}, *const source[] = {j, i};
+            c_.builder().store(c_.builder().load(out_->base.value, source), out_->base.value, to);
+          });
+        });
+      });
+    });
+  }
+
   bool runs_down(const TensorRef& t) { return loop_order(reads_of(t), 2).back() == 0; }
 
   void packed() {
@@ -144,20 +179,26 @@ class Tiles {
       Value* bottom = least(add(top, height), rows_);
       Value* from = least(mul(e_.op(Opcode::mod_, {tile, across}), width), columns_);
       Value* to = least(add(from, width), columns_);
-      Value* const left_size[] = {e_.i64(kTileRows * kDepth)};
-      Value* const right_size[] = {e_.i64(kDepth * kTileColumns)};
-      const TensorRef left = allocate(c_, dtype_, left_size), right = allocate(c_, dtype_, right_size);
-      loop(How::serial, top, bottom, [&](Value* i) {
-        loop(How::simd, from, to, [&](Value* j) {
-          Value* const at[] = {i, j};
-          c_.builder().store(e_.number(dtype_, 0), out_->base.value, at);
-        });
+      const auto fill = [&] { tile_of(top, bottom, from, to, blocks, block_depth); };
+      symmetric_ ? only_if(e_.op(Opcode::gt_, {to, top}), fill) : fill();
+    });
+    if (symmetric_) mirror();
+  }
+
+  void tile_of(Value* top, Value* bottom, Value* from, Value* to, Value* blocks, Value* block_depth) {
+    Value* const left_size[] = {e_.i64(kTileRows * kDepth)};
+    Value* const right_size[] = {e_.i64(kDepth * kTileColumns)};
+    const TensorRef left = allocate(c_, dtype_, left_size), right = allocate(c_, dtype_, right_size);
+    loop(How::serial, top, bottom, [&](Value* i) {
+      loop(How::simd, from, to, [&](Value* j) {
+        Value* const at[] = {i, j};
+        c_.builder().store(e_.number(dtype_, 0), out_->base.value, at);
       });
-      loop(How::serial, e_.i64(0), blocks, [&](Value* block) {
-        Value* first = mul(block, block_depth);
-        Value* depth = sub(least(add(first, block_depth), depth_), first);
-        tile_product(left, right, top, bottom, from, to, first, depth);
-      });
+    });
+    loop(How::serial, e_.i64(0), blocks, [&](Value* block) {
+      Value* first = mul(block, block_depth);
+      Value* depth = sub(least(add(first, block_depth), depth_), first);
+      tile_product(left, right, top, bottom, from, to, first, depth);
     });
   }
 
@@ -200,7 +241,9 @@ class Tiles {
     });
     loop(How::serial, e_.i64(0), panels, [&](Value* p) {
       Value* start = add(from, scaled(p, panel_));
-      loop(How::serial, e_.i64(0), groups, [&](Value* g) {
+      // Groups of rows that begin above the panel's last column.
+      Value* above = symmetric_ ? ceiling(sub(add(start, e_.i64(panel_)), top), e_.i64(kRows)) : groups;
+      loop(How::serial, e_.i64(0), least(groups, above), [&](Value* g) {
         Value* row = scaled(g, kRows);
         group(
             add(top, row), bottom, e_.i64(0), columns_of(p), depth, false,
@@ -218,6 +261,7 @@ class Tiles {
   const DType dtype_;
   const TensorRef left_, right_, out_;
   Value *const rows_, *const columns_, *const depth_;
+  const bool symmetric_;  // the left factor is the right one's transpose
   const int64_t panel_;
 };
 

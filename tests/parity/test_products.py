@@ -89,6 +89,33 @@ def test_products_equal_numpys(shape, dtype):
     assert product.stats()["declined"] == 0
 
 
+def gram(a):
+    # pragma 0=>parallel
+    columns = a.T @ a
+    # pragma 0=>parallel
+    rows = a[:, 1:] @ a[:, 1:].T
+    return columns, rows
+
+
+def shifted_gram(a):
+    # pragma 0=>parallel
+    c = a[:, 1:].T @ a[:, :-1]
+    return c
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+@pytest.mark.parametrize("shape", [(1, 5), (33, 200), (300, 130), (129, 520), (1100, 255), (505, 513)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_matrix_times_its_transpose(shape, dtype, threads):
+    """Of the symmetric result one triangle is computed; the other one is the same, bit for bit."""
+    a, _ = operands((*shape, 1), dtype)
+    with_threads = appy.jit(strict=True, threads=threads)
+    for got, want, depth in zip(with_threads(gram)(a), (a.T @ a, a[:, 1:] @ a[:, 1:].T), shape, strict=True):
+        assert_product(got, want, depth)
+        np.testing.assert_array_equal(got, got.T)
+    assert_product(with_threads(shifted_gram)(a), a[:, 1:].T @ a[:, :-1], shape[0])
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_factor_may_be_an_expression_and_the_result_be_added(shape):
     a, b = operands(shape, "float64")

@@ -151,6 +151,8 @@ def main():
 
     suite = importlib.import_module(options.suite)
     wanted = options.only.split(",") if options.only else list(suite.CASES)
+    if unknown := [name for name in wanted if name not in suite.CASES]:
+        parser.error(f"--only: no kernel {', '.join(unknown)} in {options.suite}; it has {', '.join(suite.CASES)}")
     asked = options.sides.split(",") if options.sides else [side for side in suite.SIDES if installed(side)]
     others = [side for side in asked if side != "appy" and (side != "c" or options.suite == "loops")]
     rng = np.random.default_rng(0)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from numba import njit, prange
+from scientific.numba_versions import heat_3d  # noqa: F401
 
 jit = njit(parallel=True, fastmath=True, cache=False)
 
@@ -97,26 +98,6 @@ def gemver(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
         for j in range(n):
             s += a[i, j] * x[j]
         w[i] += alpha * s
-
-
-@jit
-def heat_step(a, b):
-    for i in prange(1, a.shape[0] - 1):
-        for j in range(1, a.shape[1] - 1):
-            for k in range(1, a.shape[2] - 1):
-                b[i, j, k] = (
-                    0.125 * (a[i + 1, j, k] - 2.0 * a[i, j, k] + a[i - 1, j, k])
-                    + 0.125 * (a[i, j + 1, k] - 2.0 * a[i, j, k] + a[i, j - 1, k])
-                    + 0.125 * (a[i, j, k + 1] - 2.0 * a[i, j, k] + a[i, j, k - 1])
-                    + a[i, j, k]
-                )
-
-
-@njit
-def heat_3d(steps, a, b):
-    for _ in range(1, steps):
-        heat_step(a, b)
-        heat_step(b, a)
 
 
 @jit

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from numba import njit, prange
+from scientific.numba_versions import floyd_warshall  # noqa: F401
 
 jit = njit(parallel=True, fastmath=True)
 
@@ -150,15 +151,6 @@ def pi(n):
         x = (i + 0.5) * step
         s += 4.0 / (1.0 + x * x)
     return s * step
-
-
-@jit
-def floyd_warshall(path):
-    n = path.shape[0]
-    for k in range(n):
-        for i in prange(n):
-            for j in range(n):
-                path[i, j] = min(path[i, j], path[i, k] + path[k, j])
 
 
 @jit

@@ -1,13 +1,16 @@
 """The kernels in CuPy: array operations, and library calls where they are the kernel (cuBLAS, cuSOLVER, cuSPARSE).
 
 `<kernel>_library` are calls of a library that do the whole kernel; the others are as one writes the definition for a
-device, with whole-array operations instead of loops over elements.
+device, with whole-array operations instead of loops over elements. Where that is the reference's text, it is the
+reference's function.
 """
 
 import cupy as cp
 from cupy import cublas
 from cupyx import cusparse
 from cupyx.scipy import linalg, sparse, special
+
+from scientific.reference import fdtd_2d, gemm, gesummv, trisolv  # noqa: F401
 
 
 def azimint_naive(data, radius, npt):
@@ -35,21 +38,9 @@ def covariance(M, float_n, data):
     return data.T @ data / (float_n - 1.0)
 
 
-def fdtd_2d(TMAX, ex, ey, hz, _fict_):
-    for t in range(TMAX):
-        ey[0] = _fict_[t]
-        ey[1:] -= 0.5 * (hz[1:] - hz[:-1])
-        ex[:, 1:] -= 0.5 * (hz[:, 1:] - hz[:, :-1])
-        hz[:-1, :-1] -= 0.7 * (ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1])
-
-
 def floyd_warshall(path):
     for k in range(path.shape[0]):
         cp.minimum(path, path[:, k, None] + path[k], out=path)
-
-
-def gemm(alpha, beta, C, A, B):
-    C[:] = alpha * (A @ B) + beta * C
 
 
 def gemm_library(alpha, beta, C, A, B):
@@ -60,10 +51,6 @@ def gemver(alpha, beta, A, u1, v1, u2, v2, w, x, y, z):
     A += cp.outer(u1, v1) + cp.outer(u2, v2)
     x += beta * (y @ A) + z
     w += alpha * (A @ x)
-
-
-def gesummv(alpha, beta, A, B, x):
-    return alpha * (A @ x) + beta * (B @ x)
 
 
 def go_fast(a):
@@ -201,11 +188,6 @@ def syrk(alpha, beta, C, A):
 
 def syrk_library(alpha, beta, C, A):
     cublas.syrk("N", A, out=C, alpha=alpha, beta=beta, lower=True)
-
-
-def trisolv(L, x, b):
-    for i in range(x.shape[0]):
-        x[i] = (b[i] - L[i, :i] @ x[:i]) / L[i, i]
 
 
 def trisolv_library(L, x, b):

@@ -38,7 +38,7 @@ void Function::emit_allocs_of_chunk(const ir::Op& loop) {
   ir::walk(*loop.blocks[0], [&](ir::Op& op) {
     if (op.code != ir::Opcode::alloc_) return;
     own_words_[op.result()->id] = words;
-    words += 1 + 2 * op.result()->type.rank;
+    words += static_cast<int>(ir::words_of(op.result()->type));
   });
   if (words == 0) return;
   own_ = cc_.newStack(static_cast<uint32_t>(8 * words), 8);

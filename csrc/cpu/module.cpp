@@ -15,7 +15,7 @@ Module::Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, x86::Compi
   int word = 0;
   auto place = [&](const ir::Value* v) {
     param_word[v->id] = word;
-    word += v->type.is_view() ? 1 + 2 * v->type.rank : 1;
+    word += static_cast<int>(ir::words_of(v->type));
   };
   for (const ir::Value* param : graph.body->args) place(param);
   words.params = static_cast<size_t>(word);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
-#include <filesystem>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -17,8 +16,6 @@
 namespace appy::gpu {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 using Status = int;
 using Handle = struct cublasContext*;
@@ -50,16 +47,8 @@ std::string why_not;
 std::map<int, Handle> handles;  // by device; never destroyed, the library may be gone by then
 
 const Library* open_library(const std::string& path, std::string& problem) {
-  if (path.find('/') != std::string::npos) {
-    // The part that it opens by name is beside it.
-    for (const fs::path& part : versions_in(fs::path(path).parent_path(), "libcublasLt.so."))
-      dlopen(part.c_str(), RTLD_NOW | RTLD_LOCAL);
-  }
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    problem = dlerror();
-    return nullptr;
-  }
+  void* const handle = open(kName, path, problem);
+  if (!handle) return nullptr;
   auto library = std::make_unique<Library>();
   bool complete = true;
   const auto get = [&](auto& function, const char* name) {

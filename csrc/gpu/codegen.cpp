@@ -70,7 +70,7 @@ std::string Writer::parameters() {
   for (const Value* v : graph_.body->args) {
     if (v->type.is_view()) {
       text += view_parameter(*v, word);
-      word += 1 + 2 * static_cast<size_t>(v->type.rank);
+      word += ir::words_of(v->type);
       continue;
     }
     const std::string type = type_of(v->type.dtype), from = "p.w[" + std::to_string(word++) + "]";

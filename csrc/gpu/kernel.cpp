@@ -7,9 +7,9 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 
-#include "gpu/blas.h"
 #include "gpu/device.h"
 #include "gpu/kernel_state.h"
 #include "gpu/plan.h"
@@ -29,7 +29,6 @@ class DeviceKernel final : public runtime::Kernel {
   DeviceKernel(const ir::Graph& graph, Options options)
       : graph_(ir::clone(graph)),
         on_device_(options.on_device),
-        unaligned_(options.unaligned),
         makes_on_device_(options.makes_on_device),
         device_(device(options.device)),
         plans_(*graph_, options, device_),
@@ -39,7 +38,7 @@ class DeviceKernel final : public runtime::Kernel {
     on_device_.resize(graph_->body->args.size());
     for (const ir::Value* v : graph_->body->args) {
       params_.push_back({v, words_});
-      words_ += v->type.is_view() ? 1 + 2 * static_cast<size_t>(v->type.rank) : 1;
+      words_ += ir::words_of(v->type);
     }
     ir::walk(*graph_->body, [&](const ir::Op& op) {
       if (!op.access) return;
@@ -52,7 +51,7 @@ class DeviceKernel final : public runtime::Kernel {
     if (options.keep_listing) listing_ = plans_.code().text;
     result_words_ = wanted_.size();
     for (const ir::Op* alloc : told_) result_words_ += alloc->operands.size();
-    if (!plans_.code().checks && told_.empty()) whole_ = whole_product_of(*graph_, plans_.part());
+    if (!plans_.code().checks && told_.empty()) whole_ = whole_product_of(*graph_, plans_.part(), options.unaligned);
     where_ = how_it_runs();
   }
   ~DeviceKernel() override { drain(); }
@@ -178,11 +177,11 @@ class DeviceKernel final : public runtime::Kernel {
     text += std::to_string(shape.block) + " threads, " + std::to_string(shape.lanes) + " lanes a worker, ";
     text += std::to_string(kernel.function.registers) + " registers a thread, ";
     if (kernel.function.local_bytes) text += std::to_string(kernel.function.local_bytes) + " bytes of them spilled, ";
-    return text + how + products(shape);
+    return text + how + products(shape, kernel);
   }
 
   /// How the nests of the form of a matrix product are computed.
-  std::string products(const KernelShape& shape) const {
+  std::string products(const KernelShape& shape, const Variant& kernel) const {
     std::string text;
     const std::vector<ProductSize>& products = plans_.part().products;
     for (size_t k = 0; k < products.size(); ++k) {
@@ -195,8 +194,8 @@ class DeviceKernel final : public runtime::Kernel {
         continue;
       }
       const Tiling tiling = tiling_of(product, size, shape.block);
-      if (!by_library_.empty()) {
-        text += by_library_;
+      if (!kernel.library.empty()) {
+        text += kernel.library;
         continue;
       }
       text += "tiles of " + std::to_string(tiling.rows) + " x " + std::to_string(tiling.columns);
@@ -258,53 +257,14 @@ class DeviceKernel final : public runtime::Kernel {
     plans_.measured(*tuning, around_[1].since(around_[0]) * 1e-3);
   }
 
-  /// An operand of the whole product, where it is now.
-  Matrix matrix(const WholeProduct::Operand& operand, int64_t rows, int64_t columns, const std::vector<Word>& words,
-                const Sizes& sizes) const {
-    const int64_t size = ir::size_of(operand.view->type.dtype);
-    Word at = 0;
-    int64_t strides[2] = {};
-    if (const ir::Op* alloc = ir::alloc_of(*operand.view)) {
-      const auto array = std::find_if(plans_.part().arrays.begin(), plans_.part().arrays.end(),
-                                      [&](const ArraySize& a) { return a.alloc == alloc; });
-      const auto number = static_cast<size_t>(array - plans_.part().arrays.begin());
-      at = words[words.size() - 2 * arrays_.size() + number];
-      strides[0] = std::max<int64_t>(sizes.at(array->extents[1], 0), 0) * size;
-      strides[1] = size;
-    } else {
-      const auto param =
-          std::find_if(params_.begin(), params_.end(), [&](const Param& p) { return p.value == operand.view; });
-      at = words[param->word];
-      for (size_t d = 0; d < 2; ++d) strides[d] = static_cast<int64_t>(words[param->word + 3 + d]);
-    }
-    at += static_cast<Word>(operand.first[0] * strides[0] + operand.first[1] * strides[1]);
-    const auto elements = [&](size_t d) { return strides[d] % size == 0 ? strides[d] / size : 0; };
-    return {at, rows, columns, elements(operand.rows), elements(1 - operand.rows)};
-  }
-
-  /// Computes a region that is one product by cuBLAS, where there is one and it can; whether it did.
+  /// Computes a region that is one product by a library, where there is one and it can; whether it did.
   bool multiplied(const Plan& plan, const std::vector<Word>& words, Stream stream) const {
     const bool tries = plan.tuning && !plan.tuning->done();
     if (!whole_ || tries || plan.wish.tiles || plan.shape.tile_size(0) == TileSize::none) return false;
-    const Sizes sizes(plans_.part(), plan.results.data());
-    by_library_.clear();
-    const auto unaligned = [&](const WholeProduct::Operand& operand) {
-      const ir::Value& v = *operand.view;
-      return !v.op && v.index < unaligned_.size() && unaligned_[v.index];
-    };
-    if (unaligned(whole_->a) || unaligned(whole_->b) || unaligned(whole_->c)) return false;
-    const ProductSize& size = plans_.part().products[0];
-    const int64_t rows = sizes.at(size.rows, 0), columns = sizes.at(size.columns, 0), steps = sizes.at(size.steps, 0);
-    const Matrix a = matrix(whole_->a, rows, steps, words, sizes), b = matrix(whole_->b, steps, columns, words, sizes),
-                 c = matrix(whole_->c, rows, columns, words, sizes);
-    if (!takes(c, a, b)) return false;
-    std::string problem;
-    const Blas* library = blas(problem);
-    const bool is_double = whole_->c.view->type.dtype == ir::DType::f64_;
-    if (!library || !multiply(device_, stream, is_double, whole_->adds, c, a, b, problem)) return false;
-    by_library_ =
-        "cuBLAS " + std::to_string(library->version / 1000) + "." + std::to_string(library->version % 1000 / 10);
-    return true;
+    const std::span<const Word> all(words);
+    plan.kernel->library = multiply(*whole_, device_, stream, Sizes(plans_.part(), plan.results.data()),
+                                    all.first(words_), all.subspan(words.size() - 2 * arrays_.size()));
+    return !plan.kernel->library.empty();
   }
 
   runtime::Status run_on_device(runtime::Invocation& call, const Device::Current& current) const {
@@ -469,7 +429,7 @@ class DeviceKernel final : public runtime::Kernel {
   }
 
   std::unique_ptr<ir::Graph> graph_;
-  std::vector<bool> on_device_, unaligned_;
+  std::vector<bool> on_device_;
   bool makes_on_device_;
   Device& device_;
   mutable Plans plans_;
@@ -483,7 +443,6 @@ class DeviceKernel final : public runtime::Kernel {
   Where where_ = Where::waits;
   bool moved_only_ = true;  // nothing that it writes is the device's already
   std::optional<WholeProduct> whole_;
-  mutable std::string by_library_;  // the library that computed it last, or empty
   mutable std::mutex mutex_;
   mutable Tuning* measured_ = nullptr;  // whose launch is between around_
   mutable std::deque<KernelState> states_;

@@ -1,5 +1,6 @@
 #include "gpu/libraries.h"
 
+#include <dlfcn.h>
 #include <link.h>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ int major_of(const std::string& path) {
 }
 
 bool is_of(const LibraryName& of, const std::string& name) {
-  return name.starts_with(of.stem) && !name.starts_with(of.other) && name.find(".so") != std::string::npos;
+  return name.starts_with(of.stem) && !name.starts_with(of.part) && name.find(".so") != std::string::npos;
 }
 
 /// Paths of those that another library has loaded; wheels put a hash into the name.
@@ -108,6 +109,16 @@ std::vector<std::string> candidates(const LibraryName& of) {
                           [&](const std::string& path) { return major_of(path) <= driver_version / 1000; });
   }
   return out;
+}
+
+void* open(const LibraryName& of, const std::string& path, std::string& problem) {
+  if (path.find('/') != std::string::npos) {
+    for (const fs::path& part : versions_in(fs::path(path).parent_path(), std::string(of.part) + ".so."))
+      dlopen(part.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) problem = dlerror();
+  return handle;
 }
 
 }  // namespace appy::gpu

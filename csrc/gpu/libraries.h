@@ -9,7 +9,7 @@ namespace appy::gpu {
 
 struct LibraryName {
   const char* stem;      // "libnvrtc"
-  const char* other;     // what begins like it and is another library
+  const char* part;      // "libnvrtc-builtins": what begins like it and is opened by it
   const char* wheel;     // its folder in wheels for CUDA 12
   const char* variable;  // of the environment, which names it
 };
@@ -21,6 +21,10 @@ void look_for_wheels_in(std::vector<std::string> folders);
 /// else, or those that the process has loaded, of wheels, of toolkits, and the loader's. Later major versions than the
 /// driver's come last.
 std::vector<std::string> candidates(const LibraryName&);
+
+/// dlopen()s it, and before it the parts beside it that it opens by name: not every copy says where it looks. Null, and
+/// why in `problem`, where it cannot be.
+void* open(const LibraryName&, const std::string& path, std::string& problem);
 
 /// Entries of a folder whose names start with `prefix`, the last version first.
 std::vector<std::filesystem::path> versions_in(const std::filesystem::path& folder, const std::string& prefix);

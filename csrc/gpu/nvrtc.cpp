@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <system_error>
@@ -17,8 +16,6 @@
 namespace appy::gpu {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 using nvrtcResult = int;
 using nvrtcProgram = struct nvrtcProgram_st*;
@@ -39,22 +36,10 @@ std::mutex mutex;                 // of these two
 const Library* loaded = nullptr;  // for the life of the process
 std::string identity;             // what compiler_identity() found
 
-/// NVRTC opens its builtins by their name: those beside it have to be there first, since not every copy says where it
-/// looks.
-void open_builtins(const std::string& path) {
-  if (path.find('/') == std::string::npos) return;
-  for (const fs::path& builtins : versions_in(fs::path(path).parent_path(), "libnvrtc-builtins.so."))
-    dlopen(builtins.c_str(), RTLD_NOW | RTLD_LOCAL);
-}
-
 /// Null, and why in `problem`, where it cannot be used.
 const Library* open_library(const std::string& path, std::string& problem) {
-  open_builtins(path);
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    problem = dlerror();
-    return nullptr;
-  }
+  void* const handle = open(kName, path, problem);
+  if (!handle) return nullptr;
   auto library = std::make_unique<Library>();
   bool complete = true;
 #define X(member, symbol, result, parameters)                                       \

@@ -23,8 +23,6 @@ constexpr int64_t waves = 8;
 /// So many combinations of sizes are launched without being thought about again.
 constexpr size_t most_plans = 8;
 
-size_t words_of(const ir::Type& type) { return type.is_view() ? 1 + 2 * static_cast<size_t>(type.rank) : 1; }
-
 }  // namespace
 
 Plans::Plans(const ir::Graph& graph, Options options, Device& device)
@@ -67,7 +65,7 @@ void Plans::find_deciding_words() {
   });
   size_t word = 0;
   for (const ir::Value* v : graph_.body->args) {
-    const size_t end = word + words_of(v->type);
+    const size_t end = word + ir::words_of(v->type);
     if (v->type.is_view()) ++word;  // its address
     for (; word < end; ++word) {
       if (v->type.is_view() || read.count(v->index)) deciding_.push_back(word);
@@ -269,7 +267,7 @@ Tuning& Plans::tuning_of(const Plan& plan) {
   };
   size_t k = 0, word = 0;
   for (const ir::Value* v : graph_.body->args) {
-    const size_t begin = std::exchange(word, word + words_of(v->type));
+    const size_t begin = std::exchange(word, word + ir::words_of(v->type));
     std::string sizes;
     for (; k < deciding_.size() && deciding_[k] < word; ++k) {
       const bool counts =

@@ -27,7 +27,8 @@ struct Variant {
   bool from_disk = false;
   double text_seconds = 0, image_seconds = 0, load_seconds = 0;  // to write its text, compile or read it, load it
   int64_t blocks = 0;                                            // of the last launch
-  std::map<size_t, int> resident;                                // blocks a multiprocessor, by bytes of shared memory
+  std::string library;             // that computed it then in the kernel's place, or empty
+  std::map<size_t, int> resident;  // blocks a multiprocessor, by bytes of shared memory
 };
 
 /// All that follows from the argument words that are no addresses, and parameters to write addresses into.

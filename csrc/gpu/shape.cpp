@@ -196,6 +196,15 @@ KernelShape shape_for(const Sizes& sizes, std::span<const ArrayUse> arrays, bool
   return shape;
 }
 
+/// Threads of a block along the last dimension of a plane, `x` wide: what plane_of in the prelude computes.
+int threads_across(int64_t x, int block) {
+  int across = power_of_two_up_to(x, block);
+  for (int fewer = across / 2; fewer >= 32; fewer /= 2) {
+    if ((x + fewer - 1) / fewer * fewer < (x + across - 1) / across * across) across = fewer;
+  }
+  return across;
+}
+
 int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
   int64_t most = 1;
   for (const NestSize& nest : sizes.part().nests) {
@@ -207,10 +216,7 @@ int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
     } else if (nest.trips.size() > 1) {
       // Columns of the plane are whole blocks, or divide one.
       const int64_t x = std::max<int64_t>(sizes.at(nest.trips.back(), 32), 1);
-      int across = power_of_two_up_to(x, shape.block);
-      for (int fewer = across / 2; fewer >= 32; fewer /= 2) {
-        if ((x + fewer - 1) / fewer * fewer < (x + across - 1) / across * across) across = fewer;
-      }
+      const int across = threads_across(x, shape.block);
       threads = threads / x * ((x + across - 1) / across) * across;
     }
     if (nest.mapping == Mapping::threads) threads = (threads + shape.unroll - 1) / shape.unroll;
@@ -228,7 +234,7 @@ bool is_narrow(const ir::Graph& graph, const Word* args, const Sizes& sizes) {
   constexpr int64_t limit = int64_t{1} << 31;
   for (const ir::Value* v : graph.body->args) {
     const Word* const words = args;
-    args += v->type.is_view() ? 1 + 2 * v->type.rank : 1;
+    args += ir::words_of(v->type);
     if (!v->type.is_view()) continue;
     int64_t bytes = ir::size_of(v->type.dtype);
     for (int d = 0; d < v->type.rank; ++d) {

@@ -78,20 +78,25 @@ void Writer::side_by_side(const Op& loop, const Op* once, std::vector<Names::Sco
   names_.enter(nullptr);
 }
 
+/// The loop's variable in kUnroll iterations from `first` on, `step` behind their number.
+std::vector<Names::Scope> Writer::declare_copies(const Op& loop, const std::string& first, const std::string& step) {
+  std::vector<Names::Scope> copies(static_cast<size_t>(options_.shape.unroll));
+  for (size_t c = 0; c < copies.size(); ++c) {
+    names_.enter(&copies[c]);
+    declare_variable(loop, c == 0 ? first : "(" + first + " + " + std::to_string(c) + step + ")");
+  }
+  names_.enter(nullptr);
+  return copies;
+}
+
 /// One loop over all threads.
 void Writer::along_line(const Op& loop) {
   const std::string n = declare_trips(loop), k = names_.fresh("", "k");
   put("i64 " + k + " = team.thread;");
   if (can_unroll(loop, nullptr)) {
-    const auto count = static_cast<size_t>(options_.shape.unroll);
     open("for (; " + k + " < " + n + " - (kUnroll - 1) * team.threads; " + k + " += kUnroll * team.threads)");
     loops_.push_back(&loop);
-    std::vector<Names::Scope> copies(count);
-    for (size_t c = 0; c < count; ++c) {
-      names_.enter(&copies[c]);
-      declare_variable(loop, c == 0 ? k : "(" + k + " + " + std::to_string(c) + " * team.threads)");
-    }
-    names_.enter(nullptr);
+    std::vector<Names::Scope> copies = declare_copies(loop, k, " * team.threads");
     side_by_side(loop, nullptr, copies, [&](const Op& op) { statement(op); });
     loops_.pop_back();
     close();
@@ -111,12 +116,7 @@ void Writer::rows(const Op& loop, const Op& along, const std::string& trips, con
   const std::string first = names_.fresh("", "first"), k = names_.fresh("", "k");
   put("const i64 " + first + " = " + group + " * kUnroll;");
   open("if (" + first + " + kUnroll <= " + trips + ")");
-  std::vector<Names::Scope> copies(static_cast<size_t>(options_.shape.unroll));
-  for (size_t c = 0; c < copies.size(); ++c) {
-    names_.enter(&copies[c]);
-    declare_variable(loop, c == 0 ? first : "(" + first + " + " + std::to_string(c) + ")");
-  }
-  names_.enter(nullptr);
+  std::vector<Names::Scope> copies = declare_copies(loop, first, "");
   side_by_side(loop, &along, copies, [&](const Op& op) {
     if (&op != &along) return statement(op);
     across([&] { side_by_side(along, nullptr, copies, [&](const Op& inner) { statement(inner); }); });

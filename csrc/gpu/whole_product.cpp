@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gpu/blas.h"
 #include "passes/loops.h"
 #include "passes/subscripts.h"
 
@@ -37,11 +38,27 @@ bool describe(const Op& access, const Op& rows, const Op& columns, WholeProduct:
 
 const Op* load_of(const Value& v) { return v.op && v.op->code == Opcode::load_ ? v.op : nullptr; }
 
+/// Where the launch finds the operand; false: it is not for a library.
+bool locate(const ir::Graph& graph, const HostPart& part, const std::vector<bool>& unaligned,
+            WholeProduct::Operand& operand) {
+  if (const Op* alloc = ir::alloc_of(*operand.view)) {
+    const auto array =
+        std::find_if(part.arrays.begin(), part.arrays.end(), [&](const ArraySize& a) { return a.alloc == alloc; });
+    operand.made = true;
+    operand.position = static_cast<size_t>(array - part.arrays.begin());
+    return array != part.arrays.end();
+  }
+  const uint32_t index = operand.view->index;
+  for (uint32_t k = 0; k < index; ++k) operand.position += ir::words_of(graph.body->args[k]->type);
+  return index >= unaligned.size() || !unaligned[index];
+}
+
 bool is_zero(const Value& v) { return v.op && v.op->code == Opcode::const_ && v.op->imm == 0; }
 
 }  // namespace
 
-std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostPart& part) {
+std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostPart& part,
+                                             const std::vector<bool>& unaligned) {
   if (part.products.size() != 1) return {};
   const Product& p = part.products[0].product;
   if (!p.multiplies || p.nest.size() != 2 || !p.rectangular || !is_zero(*p.steps->operands[3])) return {};
@@ -76,7 +93,38 @@ std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostP
       !describe(*b, *p.steps, p.columns(), out.b))
     return {};
   if (alloc && alloc->result() != out.c.view) return {};
+  for (WholeProduct::Operand* operand : {&out.c, &out.a, &out.b}) {
+    if (!locate(graph, part, unaligned, *operand)) return {};
+  }
   return out;
+}
+
+std::string multiply(const WholeProduct& product, const Device& device, Stream stream, const Sizes& sizes,
+                     std::span<const ir::Word> arguments, std::span<const ir::Word> made) {
+  const auto matrix = [&](const WholeProduct::Operand& operand, int64_t rows, int64_t columns) {
+    const int64_t size = ir::size_of(operand.view->type.dtype);
+    const ir::Word* const words = operand.made ? &made[operand.position] : &arguments[operand.position];
+    int64_t strides[2] = {0, size};
+    if (operand.made) {
+      const ArraySize& array = sizes.part().arrays[operand.position];
+      strides[0] = std::max<int64_t>(sizes.at(array.extents[1], 0), 0) * size;
+    } else {
+      for (size_t d = 0; d < 2; ++d) strides[d] = static_cast<int64_t>(words[3 + d]);
+    }
+    const auto elements = [&](size_t d) { return strides[d] % size == 0 ? strides[d] / size : 0; };
+    const auto first = static_cast<ir::Word>(operand.first[0] * strides[0] + operand.first[1] * strides[1]);
+    return Matrix{words[0] + first, rows, columns, elements(operand.rows), elements(1 - operand.rows)};
+  };
+  const ProductSize& size = sizes.part().products[0];
+  const int64_t rows = sizes.at(size.rows, 0), columns = sizes.at(size.columns, 0), steps = sizes.at(size.steps, 0);
+  const Matrix a = matrix(product.a, rows, steps), b = matrix(product.b, steps, columns),
+               c = matrix(product.c, rows, columns);
+  if (!takes(c, a, b)) return {};
+  std::string problem;
+  const Blas* library = blas(problem);
+  const bool is_double = product.c.view->type.dtype == ir::DType::f64_;
+  if (!library || !multiply(device, stream, is_double, product.adds, c, a, b, problem)) return {};
+  return "cuBLAS " + std::to_string(library->version / 1000) + "." + std::to_string(library->version % 1000 / 10);
 }
 
 }  // namespace appy::gpu

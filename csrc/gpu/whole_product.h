@@ -2,8 +2,13 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "gpu/device.h"
 #include "gpu/host_part.h"
+#include "gpu/shape.h"
 #include "ir/ir.h"
 
 namespace appy::gpu {
@@ -14,12 +19,20 @@ struct WholeProduct {
     const ir::Value* view = nullptr;
     int64_t first[2] = {0, 0};
     size_t rows = 0;
+    bool made = false;    // by the region
+    size_t position = 0;  // of its first argument word, or among the arrays that the region makes
   };
   Operand c, a, b;
   bool adds = false;  // to what c holds
 };
 
-/// c = a b or c += a b, of float64 or float32, with sums that may be reassociated; all else the host knows.
-std::optional<WholeProduct> whole_product_of(const ir::Graph&, const HostPart&);
+/// c = a b or c += a b, of float64 or float32, with sums that may be reassociated; all else the host knows. `unaligned`
+/// are parameters whose elements may lie at any address: those are not for a library.
+std::optional<WholeProduct> whole_product_of(const ir::Graph&, const HostPart&, const std::vector<bool>& unaligned);
+
+/// Computes it by cuBLAS, and names that; empty, and nothing was done, where there is none or it cannot. `arguments`
+/// are the region's, `made` the addresses of the arrays that it makes. The device's context is current.
+std::string multiply(const WholeProduct&, const Device&, Stream, const Sizes&, std::span<const ir::Word> arguments,
+                     std::span<const ir::Word> made);
 
 }  // namespace appy::gpu

@@ -83,6 +83,7 @@ class Writer {
   void along_line(const ir::Op& loop);
   void rows(const ir::Op& loop, const ir::Op& along, const std::string& trips, const std::string& group,
             const std::function<void(const std::function<void()>&)>& across);
+  std::vector<Names::Scope> declare_copies(const ir::Op& loop, const std::string& first, const std::string& step);
   void side_by_side(const ir::Op& loop, const ir::Op* once, std::vector<Names::Scope>& copies,
                     const std::function<void(const ir::Op&)>& write);
 

@@ -32,12 +32,11 @@ class Evaluator {
       : graph_(graph), fuel_(fuel), observer_(observer), words_(graph.value_count()), views_(graph.value_count()) {
     size_t at = 0;
     for (const Value* param : graph.body->args) {
-      const size_t rank = param->type.is_view() ? static_cast<size_t>(param->type.rank) : 0;
-      const size_t count = 1 + 2 * rank;
+      const size_t count = words_of(param->type);
       if (args.size() < at + count) throw std::logic_error("evaluate: too few arguments");
       if (param->type.is_view()) {
         const Word* words = args.data() + at;
-        views_[param->id] = {reinterpret_cast<char*>(words[0]), words + 1, words + 1 + rank};
+        views_[param->id] = {reinterpret_cast<char*>(words[0]), words + 1, words + 1 + param->type.rank};
       } else {
         words_[param->id] = args[at];
       }

@@ -49,6 +49,9 @@ inline Type scalar(DType t) { return {t, -1, Layout::strided}; }
 /// Constants, arguments, results and snapshots all use it.
 using Word = uint64_t;
 
+/// Argument words of a parameter: its value, or a view's address, extents and strides.
+inline size_t words_of(const Type& t) { return t.is_view() ? 1 + 2 * static_cast<size_t>(t.rank) : 1; }
+
 enum class Opcode : uint8_t {
 #define X(name, arity, effect, rule) name##_,
 #include "ir/ops.def"

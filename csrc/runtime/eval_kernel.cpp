@@ -11,8 +11,7 @@ namespace {
 class EvalKernel final : public Kernel {
  public:
   explicit EvalKernel(const ir::Graph& graph) : graph_(ir::clone(graph)) {
-    for (const ir::Value* param : graph_->body->args)
-      words_ += param->type.is_view() ? 1 + 2 * static_cast<size_t>(param->type.rank) : 1;
+    for (const ir::Value* param : graph_->body->args) words_ += ir::words_of(param->type);
     ir::walk(*graph_->body, [this](ir::Op& op) {
       if (op.code == ir::Opcode::check_) checks_.push_back(&op);
     });

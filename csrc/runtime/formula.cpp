@@ -14,7 +14,7 @@ std::optional<ir::Word> word_of(const ir::Value* v, const ir::Graph& graph) {
   ir::Word word = 0;
   for (const ir::Value* param : graph.body->args) {
     if (param == v) return word;
-    word += param->type.is_view() ? 1 + 2 * static_cast<ir::Word>(param->type.rank) : 1;
+    word += ir::words_of(param->type);
   }
   return {};
 }

@@ -87,7 +87,7 @@ Guards::Guards(const Signature& signature, const ir::Graph& graph, const Scope& 
   std::vector<int> offsets;
   for (const ir::Value* param : graph.body->args) {
     offsets.push_back(static_cast<int>(words_));
-    words_ += param->type.is_view() ? 1 + 2 * static_cast<size_t>(param->type.rank) : 1;
+    words_ += ir::words_of(param->type);
   }
   for (const Input& in : signature.inputs) {
     Step step;

@@ -79,7 +79,7 @@ Specialization::Specialization(std::unique_ptr<ir::Graph> graph, Signature signa
     const ir::Type& type = param->type;
     if (!type.is_view() && ir::is_int(type.dtype)) counts_.push_back(word);
     for (int d = 0; type.is_view() && d < type.rank; d++) counts_.push_back(word + 1 + static_cast<size_t>(d));
-    word += type.is_view() ? 1 + 2 * static_cast<size_t>(type.rank) : 1;
+    word += ir::words_of(type);
   }
   if (where_ != Kernel::Where::fails) return;
   for (const ir::Op* check : checks_) raised_.push_back(Ref::borrow(class_raised_by(*check, traced_in)));

@@ -465,7 +465,24 @@ def test_arrays_on_a_device_want_a_gpu():
 # __cuda_array_interface__ and DLPack
 
 
-class Interface:
+class Elements:
+    """What plain Python does with the array that is wrapped."""
+
+    array: np.ndarray
+
+    def __getitem__(self, index):
+        return self.array[index]
+
+    def __setitem__(self, index, value):
+        self.array[index] = value
+
+    def __len__(self):
+        return len(self.array)
+
+    shape = property(lambda self: self.array.shape)
+
+
+class Interface(Elements):
     def __init__(self, array, stream=None, read_only=False):
         self.array, self.stream, self.read_only = array, stream, read_only
         self.reads = 0
@@ -482,17 +499,6 @@ class Interface:
             "version": 3,
             "stream": self.stream,
         }
-
-    def __getitem__(self, index):
-        return self.array[index]
-
-    def __setitem__(self, index, value):
-        self.array[index] = value
-
-    def __len__(self):
-        return len(self.array)
-
-    shape = property(lambda self: self.array.shape)
 
 
 def test_interface():
@@ -528,7 +534,7 @@ def test_new_arrays_beside_an_interface_are_refused():
         jit(f)(Interface(np.ones(5)))
 
 
-class Exported:
+class Exported(Elements):
     """A producer of DLPack version 1 whose CUDA device is the host's memory."""
 
     def __init__(self, array, kind=2, read_only=False):
@@ -548,17 +554,6 @@ class Exported:
         ctypes.c_int32.from_address(pointer + 32 + 8).value = self.kind
         ctypes.c_uint64.from_address(pointer + 24).value = int(self.read_only)
         return capsule
-
-    def __getitem__(self, index):
-        return self.array[index]
-
-    def __setitem__(self, index, value):
-        self.array[index] = value
-
-    def __len__(self):
-        return len(self.array)
-
-    shape = property(lambda self: self.array.shape)
 
 
 def test_dlpack():

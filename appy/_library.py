@@ -46,21 +46,39 @@ def _dtype(dtype: Any) -> Any:
     return getattr(tensorlib(), dtype, dtype) if isinstance(dtype, str) else dtype
 
 
+def _made(name: str, *args: Any, **more: Any) -> Any:
+    """What the module's function of this name makes; a large NumPy array in memory that is kept when it dies."""
+    make = getattr(tensorlib(), name)
+    if state.disabled or tensorlib() is not numpy:
+        return make(*args, **more)
+    from ._C import recycling
+
+    return recycling(make, *args, **more)
+
+
 def empty(shape: Any, dtype: Any = "float64", **more: Any) -> Any:
-    return tensorlib().empty(shape, dtype=_dtype(dtype), **more)
+    return _made("empty", shape, dtype=_dtype(dtype), **more)
 
 
 def zeros(shape: Any, dtype: Any = "float64", **more: Any) -> Any:
-    return tensorlib().zeros(shape, dtype=_dtype(dtype), **more)
+    return _made("zeros", shape, dtype=_dtype(dtype), **more)
 
 
 def ones(shape: Any, dtype: Any = "float64", **more: Any) -> Any:
-    return tensorlib().ones(shape, dtype=_dtype(dtype), **more)
+    return _made("ones", shape, dtype=_dtype(dtype), **more)
 
 
 def full(shape: Any, value: Any, dtype: Any = "float64", **more: Any) -> Any:
     shape = (shape,) if isinstance(shape, int) else shape
-    return tensorlib().full(shape, value, dtype=_dtype(dtype), **more)
+    return _made("full", shape, value, dtype=_dtype(dtype), **more)
+
+
+def empty_like(prototype: Any, *args: Any, **more: Any) -> Any:
+    return _made("empty_like", prototype, *args, **more)
+
+
+def zeros_like(prototype: Any, *args: Any, **more: Any) -> Any:
+    return _made("zeros_like", prototype, *args, **more)
 
 
 def arange(*bounds: Any, **more: Any) -> Any:

@@ -25,6 +25,7 @@
 #include "runtime/late.h"
 #include "runtime/pool.h"
 #include "runtime/raise.h"
+#include "runtime/recycled.h"
 #include "support/abort.h"
 
 namespace py = pybind11;
@@ -533,6 +534,13 @@ PYBIND11_MODULE(_C, m) {
       "frame_reads",
       [](const py::object& a, const py::object& b) { return appy::frame::frame_reads(a.ptr(), b.ptr()); }, py::arg("a"),
       py::arg("b"));
+  m.def(
+      "recycling",
+      [](const py::object& make, const py::args& args, const py::kwargs& kwargs) {
+        const appy::runtime::Recycling scope;
+        return make(*args, **kwargs);
+      },
+      py::arg("make"));
   m.def(
       "set_decider",
       [](const py::object& decide) { appy::frame::set_decider(decide.is_none() ? nullptr : decide.ptr()); },

@@ -5,6 +5,7 @@
 
 #include "runtime/device_arrays.h"
 #include "runtime/numpy.h"
+#include "runtime/recycled.h"
 
 namespace appy::runtime {
 
@@ -14,7 +15,9 @@ PyObject* MadeArrays::fresh(ir::DType type, bool complex, int rank, const ir::Wo
     std::array<npy_intp, NPY_MAXDIMS> shape;
     if (rank > NPY_MAXDIMS) return nullptr;
     std::transform(extents, extents + rank, shape.begin(), [](ir::Word n) { return static_cast<npy_intp>(n); });
-    PyObject* made = PyArray_SimpleNew(rank, shape.data(), complex ? complex_type_number(type) : type_number(type));
+    const int number = complex ? complex_type_number(type) : type_number(type);
+    const Recycling recycling;
+    PyObject* made = PyArray_SimpleNew(rank, shape.data(), number);
     if (made) *data = PyArray_DATA(reinterpret_cast<PyArrayObject*>(made));
     return made;
   }

@@ -370,6 +370,8 @@ constexpr TensorFunction functions[] = {
     {"appy", "ones", creation_parameters, creation<1>},
     {"appy", "empty", creation_parameters, creation<-1>},
     {"appy", "full", "shape value dtype", full_of_float},
+    {"appy", "zeros_like", "a dtype order subok shape device", creation_like<0>},
+    {"appy", "empty_like", "a dtype order subok shape device", creation_like<-1>},
     {"appy", "arange", "start stop step dtype device like", arange},
     {"appy", "mv", "a b", matrix_product},
     {"appy", "vidx", "start length bound", vector_index},

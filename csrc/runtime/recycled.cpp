@@ -153,7 +153,8 @@ PyDataMem_Handler handler = {"appy", 1, {nullptr, allocate, allocate_cleared, re
 
 Recycling::Recycling() {
   static PyObject* const own = PyCapsule_New(&handler, "mem_handler", nullptr);
-  if (own) before_ = Ref::steal(PyDataMem_SetHandler(own));
+  // It may be the first thing that is done with an array.
+  if (own && import_numpy()) before_ = Ref::steal(PyDataMem_SetHandler(own));
   if (!before_) PyErr_Clear();
 }
 

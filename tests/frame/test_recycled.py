@@ -79,6 +79,19 @@ def test_tracemalloc_counts_it():
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("make", ["empty(5)", "zeros(1 << 20)", "empty_like(np.ones(9))", "full((3, 4), 2.0)"])
+def test_it_may_be_the_first_thing(make):
+    program = f"import numpy as np, appy; a = appy.{make}; print(a.size)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
+def test_zeros_are_zero_in_used_memory():
+    for _ in range(3):
+        a = appy.zeros((2, LARGE))
+        assert not a.any()
+        a += 1
+
+
 def test_arrays_outlive_the_module(tmp_path):
     """They are freed while the interpreter ends, by the handler that made them."""
     program = f"""

@@ -154,7 +154,7 @@ def main():
     if unknown := [name for name in wanted if name not in suite.CASES]:
         parser.error(f"--only: no kernel {', '.join(unknown)} in {options.suite}; it has {', '.join(suite.CASES)}")
     asked = options.sides.split(",") if options.sides else [side for side in suite.SIDES if installed(side)]
-    others = [side for side in asked if side != "appy" and (side != "c" or options.suite == "loops")]
+    others = [side for side in asked if side != "appy"]
     rng = np.random.default_rng(0)
     rows = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
@@ -176,8 +176,12 @@ def main():
             rows[name] = row
             print_row(name, row, others)
             if name in suite.TRAFFIC:
-                row["of_bandwidth"] = suite.TRAFFIC[name] / row["seconds"]["appy"] / bandwidth
-                print(f"{'':16}{row['of_bandwidth']:9.2f} of the triad's bandwidth", flush=True)
+                shares = {
+                    s: suite.TRAFFIC[name] / t / bandwidth for s, t in row["seconds"].items() if s in ("appy", "c")
+                }
+                row["of_bandwidth"] = shares["appy"]
+                in_c = f"; the same in C {shares['c']:.2f}" if "c" in shares else ""
+                print(f"{'':16}{shares['appy']:9.2f} of the triad's bandwidth{in_c}", flush=True)
     summary = {}
     for side in others:
         ratios = [r["ratio"][side][0] for r in rows.values() if side in r["ratio"]]

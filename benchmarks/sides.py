@@ -58,6 +58,8 @@ def c(suite, folder: Path):
         "jacobi_3d": lambda A, B: lib.jacobi_3d(*(i64(n) for n in A.shape), p(A), p(B)),
         "periodic": one_to_one(lib.periodic),
         "guarded": one_to_one(lib.guarded),
+        "vector_add": lambda a, b, c: lib.vector_add(i64(len(a)), p(a), p(b), p(c)),
+        "chain": lambda a, b, c, out: lib.chain(i64(len(a)), p(a), p(b), p(c), p(out)),
         "triad": lambda a, b, c: lib.triad(i64(len(a)), p(a), p(b), p(c)),
         "triad_streaming": lambda a, b, c: lib.triad_streaming(i64(len(a)), p(a), p(b), p(c)),
     }.get

@@ -198,20 +198,36 @@ void triad(int64_t n, double *restrict a, const double *restrict b, const double
   for (int64_t i = 0; i < n; i++) a[i] = b[i] + 3.0 * c[i];
 }
 
-// The same with stores around the caches: gcc makes none by itself.
-void triad_streaming(int64_t n, double *restrict a, const double *restrict b, const double *restrict c) {
-  int64_t first = (int64_t)(-(uintptr_t)a / 8 % 4);
-  int64_t groups = n > first ? (n - first) / 4 : 0;
-  for (int64_t i = 0; i < first && i < n; i++) a[i] = b[i] + 3.0 * c[i];
-#pragma omp parallel
-  {
-#pragma omp for
-    for (int64_t g = 0; g < groups; g++) {
-      int64_t i = first + 4 * g;
-      __m256d product = _mm256_mul_pd(_mm256_set1_pd(3.0), _mm256_loadu_pd(c + i));
-      _mm256_stream_pd(a + i, _mm256_add_pd(_mm256_loadu_pd(b + i), product));
-    }
-    _mm_sfence();
+// `out[i] = scalar` with stores around the caches, which gcc does not use by itself; `vector` is four of them.
+#define STREAMED(out, scalar, vector)                         \
+  {                                                           \
+    int64_t first = (int64_t)(-(uintptr_t)out / 8 % 4);       \
+    int64_t groups = n > first ? (n - first) / 4 : 0;         \
+    for (int64_t i = 0; i < first && i < n; i++) out[i] = scalar; \
+    _Pragma("omp parallel") {                                 \
+      _Pragma("omp for") for (int64_t g = 0; g < groups; g++) { \
+        int64_t i = first + 4 * g;                            \
+        _mm256_stream_pd(out + i, vector);                    \
+      }                                                       \
+      _mm_sfence();                                           \
+    }                                                         \
+    for (int64_t i = first + 4 * groups; i < n; i++) out[i] = scalar; \
   }
-  for (int64_t i = first + 4 * groups; i < n; i++) a[i] = b[i] + 3.0 * c[i];
+#define AT(x) _mm256_loadu_pd(x + i)
+
+void triad_streaming(int64_t n, double *restrict a, const double *restrict b, const double *restrict c) {
+  STREAMED(a, b[i] + 3.0 * c[i], _mm256_fmadd_pd(_mm256_set1_pd(3.0), AT(c), AT(b)))
+}
+
+// The element-wise cases of arrays.py.
+void vector_add(int64_t n, const double *restrict a, const double *restrict b, double *restrict c) {
+  STREAMED(c, a[i] + b[i], _mm256_add_pd(AT(a), AT(b)))
+}
+
+void chain(int64_t n, const double *restrict a, const double *restrict b, const double *restrict c,
+           double *restrict out) {
+  STREAMED(out, a[i] * b[i] + c[i] - a[i] / 3 + b[i] * 2,
+           _mm256_fmadd_pd(AT(b), _mm256_set1_pd(2),
+                           _mm256_sub_pd(_mm256_fmadd_pd(AT(a), AT(b), AT(c)),
+                                         _mm256_div_pd(AT(a), _mm256_set1_pd(3)))))
 }

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
+from scientific import appy_arrays, cupy_versions
 
 import appy
 
@@ -228,96 +229,41 @@ def spmv() -> Case:
     return Case(compiled, other, arguments, 12 * matrix.nnz + 20 * rows, written(4))
 
 
+def of_the_suite(name: str, arguments: tuple[Any, ...], output: int, bytes: int = 0) -> Case:
+    """A kernel of scientific/, in array form on both sides."""
+    compiled = appy.jit(strict=True)(getattr(appy_arrays, name))
+    return Case(compiled, getattr(cupy_versions, name), arguments, bytes, written(output))
+
+
 @case
 def jacobi_1d() -> Case:
-    def plain(steps, a, b):
-        # pragma sequential for
-        for _ in range(steps):
-            b[1:-1] = 0.33333 * (a[:-2] + a[1:-1] + a[2:])
-            a[1:-1] = 0.33333 * (b[:-2] + b[1:-1] + b[2:])
-
     n, steps = 32000, 4000
-    return Case(appy.jit(plain, strict=True), plain, (steps, random(n), random(n)), 0, written(1))
+    return of_the_suite("jacobi_1d", (steps + 1, random(n), random(n)), 1)
 
 
 @case
 def jacobi_2d() -> Case:
-    def plain(steps, a, b):
-        # pragma sequential for
-        for _ in range(steps):
-            b[1:-1, 1:-1] = 0.2 * (a[1:-1, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:] + a[2:, 1:-1] + a[:-2, 1:-1])
-            a[1:-1, 1:-1] = 0.2 * (b[1:-1, 1:-1] + b[1:-1, :-2] + b[1:-1, 2:] + b[2:, 1:-1] + b[:-2, 1:-1])
-
     n, steps = 2800, 1000
-    return Case(appy.jit(plain, strict=True), plain, (steps, random(n, n), random(n, n)), 0, written(1))
+    return of_the_suite("jacobi_2d", (steps + 1, random(n, n), random(n, n)), 1)
 
 
 @case
 def heat_3d() -> Case:
-    def plain(steps, a, b):
-        # pragma sequential for
-        for _ in range(steps):
-            b[1:-1, 1:-1, 1:-1] = (
-                0.125 * (a[2:, 1:-1, 1:-1] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[:-2, 1:-1, 1:-1])
-                + 0.125 * (a[1:-1, 2:, 1:-1] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[1:-1, :-2, 1:-1])
-                + 0.125 * (a[1:-1, 1:-1, 2:] - 2.0 * a[1:-1, 1:-1, 1:-1] + a[1:-1, 1:-1, :-2])
-                + a[1:-1, 1:-1, 1:-1]
-            )
-            a[1:-1, 1:-1, 1:-1] = (
-                0.125 * (b[2:, 1:-1, 1:-1] - 2.0 * b[1:-1, 1:-1, 1:-1] + b[:-2, 1:-1, 1:-1])
-                + 0.125 * (b[1:-1, 2:, 1:-1] - 2.0 * b[1:-1, 1:-1, 1:-1] + b[1:-1, :-2, 1:-1])
-                + 0.125 * (b[1:-1, 1:-1, 2:] - 2.0 * b[1:-1, 1:-1, 1:-1] + b[1:-1, 1:-1, :-2])
-                + b[1:-1, 1:-1, 1:-1]
-            )
-
     n, steps = 120, 500
-    return Case(appy.jit(plain, strict=True), plain, (steps, random(n, n, n), random(n, n, n)), 0, written(1))
+    return of_the_suite("heat_3d", (steps + 1, random(n, n, n), random(n, n, n)), 1)
 
 
 @case
 def fdtd_2d() -> Case:
-    def plain(fict, ex, ey, hz):
-        # pragma sequential for
-        for t in range(fict.shape[0]):
-            ey[0, :] = fict[t]
-            ey[1:, :] -= 0.5 * (hz[1:, :] - hz[:-1, :])
-            ex[:, 1:] -= 0.5 * (hz[:, 1:] - hz[:, :-1])
-            hz[:-1, :-1] -= 0.7 * (ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1])
-
     m, n, steps = 1000, 1200, 500
-    return Case(
-        appy.jit(plain, strict=True), plain, (random(steps), random(m, n), random(m, n), random(m, n)), 0, written(3)
-    )
+    return of_the_suite("fdtd_2d", (steps, random(m, n), random(m, n), random(m, n), random(steps)), 3)
 
 
 @case
 def hdiff() -> Case:
-    def other(field, out, coeff):
-        lap = 4.0 * field[1:-1, 1:-1] - (field[2:, 1:-1] + field[:-2, 1:-1] + field[1:-1, 2:] + field[1:-1, :-2])
-        res = lap[1:, 1:-1] - lap[:-1, 1:-1]
-        flx = cp.where(res * (field[2:-1, 2:-2] - field[1:-2, 2:-2]) > 0, 0, res)
-        res = lap[1:-1, 1:] - lap[1:-1, :-1]
-        fly = cp.where(res * (field[2:-2, 2:-1] - field[2:-2, 1:-2]) > 0, 0, res)
-        out[:] = field[2:-2, 2:-2] - coeff * (flx[1:] - flx[:-1] + fly[:, 1:] - fly[:, :-1])
-
-    @appy.jit(strict=True)
-    def compiled(field, out, coeff):
-        # pragma :=>parallel
-        lap = 4.0 * field[1:-1, 1:-1] - (field[2:, 1:-1] + field[:-2, 1:-1] + field[1:-1, 2:] + field[1:-1, :-2])
-        # pragma :=>parallel
-        res = lap[1:, 1:-1] - lap[:-1, 1:-1]
-        # pragma :=>parallel
-        flx = np.where(res * (field[2:-1, 2:-2] - field[1:-2, 2:-2]) > 0, 0, res)
-        # pragma :=>parallel
-        res = lap[1:-1, 1:] - lap[1:-1, :-1]
-        # pragma :=>parallel
-        fly = np.where(res * (field[2:-2, 2:-1] - field[2:-2, 1:-2]) > 0, 0, res)
-        # pragma :=>parallel
-        out[:] = field[2:-2, 2:-2] - coeff * (flx[1:] - flx[:-1] + fly[:, 1:] - fly[:, :-1])
-
     m, n, k = 256, 256, 160
     arguments = (random(m + 4, n + 4, k), cp.zeros((m, n, k)), random(m, n, k))
-    return Case(compiled, other, arguments, 8 * k * ((m + 4) * (n + 4) + 2 * m * n), written(1))
+    return of_the_suite("hdiff", arguments, 1, 8 * k * ((m + 4) * (n + 4) + 2 * m * n))
 
 
 @case

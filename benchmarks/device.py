@@ -330,10 +330,10 @@ def gemm() -> Case:
     @appy.jit(strict=True)
     def compiled(alpha, beta, c, a, b):
         # pragma 0=>parallel
-        c[:, :] = alpha * a @ b + beta * c
+        c[:, :] = alpha * (a @ b) + beta * c
 
     def other(alpha, beta, c, a, b):
-        c[:] = alpha * a @ b + beta * c
+        c[:] = alpha * (a @ b) + beta * c
 
     m, n, k = 2000, 2300, 2600
     arguments = (1.5, 1e-3, random(m, n), random(m, k), random(k, n))

@@ -58,7 +58,7 @@ def floyd_warshall(path):
 
 def gemm(alpha, beta, C, A, B):
     # pragma 0=>parallel 1=>simd
-    C[:] = alpha * A @ B + beta * C
+    C[:] = alpha * (A @ B) + beta * C
 
 
 def gemver(alpha, beta, A, u1, v1, u2, v2, w, x, y, z):

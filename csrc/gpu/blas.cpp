@@ -110,12 +110,12 @@ Stored stored(const Matrix& m) {
 }
 
 template <class T>
-Status call(Gemm<T> gemm, Handle handle, bool adds, const Matrix& c, const Matrix& a, const Matrix& b) {
-  const T one = 1, beta = adds ? 1 : 0;
+Status call(Gemm<T> gemm, Handle handle, double by, double and_by, const Matrix& c, const Matrix& a, const Matrix& b) {
+  const T alpha = static_cast<T>(by), beta = static_cast<T>(and_by);
   const Stored x = stored(a), y = stored(b);
   const auto pointer = [](uint64_t at) { return reinterpret_cast<T*>(at); };
   return gemm(handle, x.operation, y.operation, static_cast<int>(c.rows), static_cast<int>(c.columns),
-              static_cast<int>(a.columns), &one, pointer(a.at), static_cast<int>(x.leading), pointer(b.at),
+              static_cast<int>(a.columns), &alpha, pointer(a.at), static_cast<int>(x.leading), pointer(b.at),
               static_cast<int>(y.leading), &beta, pointer(c.at), static_cast<int>(c.column));
 }
 
@@ -136,11 +136,11 @@ bool takes(const Matrix& c, const Matrix& a, const Matrix& b) {
   });
 }
 
-bool multiply(const Device& device, Stream stream, bool is_double, bool adds, const Matrix& c, const Matrix& a,
-              const Matrix& b, std::string& problem) {
+bool multiply(const Device& device, Stream stream, bool is_double, double alpha, double beta, const Matrix& c,
+              const Matrix& a, const Matrix& b, std::string& problem) {
   // A result that runs along rows is the transposed product, which runs along columns.
   if (stored(c).operation == kTransposed)
-    return multiply(device, stream, is_double, adds, c.transposed(), b.transposed(), a.transposed(), problem);
+    return multiply(device, stream, is_double, alpha, beta, c.transposed(), b.transposed(), a.transposed(), problem);
   std::lock_guard lock(mutex);
   const Library* with = library();
   if (!with) {
@@ -156,7 +156,8 @@ bool multiply(const Device& device, Stream stream, bool is_double, bool adds, co
   }
   if (status == 0) status = with->set_stream(handle, reinterpret_cast<void*>(stream));
   if (status == 0)
-    status = is_double ? call(with->dgemm, handle, adds, c, a, b) : call(with->sgemm, handle, adds, c, a, b);
+    status =
+        is_double ? call(with->dgemm, handle, alpha, beta, c, a, b) : call(with->sgemm, handle, alpha, beta, c, a, b);
   if (status != 0) problem = "cuBLAS failed with status " + std::to_string(status);
   return status == 0;
 }

@@ -30,9 +30,9 @@ struct Matrix {
 /// May the library be given these? Rows or columns are contiguous, the others do not overlap, numbers fit into an int.
 bool takes(const Matrix& c, const Matrix& a, const Matrix& b);
 
-/// c = a b, plus c where `adds`, in the precision of its elements. True, or false and why in `problem`; then nothing
-/// was done. The device's context is current.
-bool multiply(const Device&, Stream, bool is_double, bool adds, const Matrix& c, const Matrix& a, const Matrix& b,
-              std::string& problem);
+/// c = alpha a b + beta c in the precision of its elements; with a factor of 0 its matrices are not read. True, or
+/// false and why in `problem`; then nothing was done. The device's context is current.
+bool multiply(const Device&, Stream, bool is_double, double alpha, double beta, const Matrix& c, const Matrix& a,
+              const Matrix& b, std::string& problem);
 
 }  // namespace appy::gpu

@@ -1,6 +1,7 @@
 #include "gpu/whole_product.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "gpu/blas.h"
 #include "passes/loops.h"
@@ -38,6 +39,79 @@ bool describe(const Op& access, const Op& rows, const Op& columns, WholeProduct:
 
 const Op* load_of(const Value& v) { return v.op && v.op->code == Opcode::load_ ? v.op : nullptr; }
 
+size_t word_of(const ir::Graph& graph, const Value& parameter) {
+  size_t word = 0;
+  for (uint32_t k = 0; k < parameter.index; ++k) word += ir::words_of(graph.body->args[k]->type);
+  return word;
+}
+
+double number_of(ir::Word word, ir::DType type) {
+  return type == ir::DType::f64_ ? std::bit_cast<double>(word) : std::bit_cast<float>(static_cast<uint32_t>(word));
+}
+
+/// The value as a factor that the host knows, or nothing.
+std::optional<WholeProduct::Factor> factor_of(const ir::Graph& graph, const Value& v) {
+  const ir::DType type = v.type.dtype;
+  if (v.type.is_view() || (type != ir::DType::f64_ && type != ir::DType::f32_)) return {};
+  if (v.block == graph.body) return WholeProduct::Factor{0, type, word_of(graph, v)};
+  if (!v.op) return {};
+  if (v.op->code == Opcode::const_) return WholeProduct::Factor{number_of(v.op->imm, type), type, {}};
+  // A Python float for arrays of float32, which the library's call rounds.
+  const bool rounds = v.op->code == Opcode::cast_ && type == ir::DType::f32_;
+  return rounds ? factor_of(graph, *v.op->operands[0]) : std::nullopt;
+}
+
+/// The value is `base`, or its product with a factor.
+template <class F>
+bool is_multiple(const ir::Graph& graph, const Value& v, const F& is_base, WholeProduct::Factor& factor) {
+  if (is_base(v)) return true;
+  if (!v.op || v.op->code != Opcode::mul_) return false;
+  for (size_t side = 0; side < 2; ++side) {
+    const auto by = factor_of(graph, *v.op->operands[side]);
+    if (!by || !is_base(*v.op->operands[1 - side])) continue;
+    factor = *by;
+    return true;
+  }
+  return false;
+}
+
+/// What the store keeps is alpha sum + beta c, in one of the ways to write that.
+bool describe_update(const ir::Graph& graph, const Op& store, const Value& sum, WholeProduct& out) {
+  const auto is_sum = [&](const Value& v) { return &v == &sum; };
+  const auto is_before = [&](const Value& v) { return load_of(v) && passes::same_element(*v.op, store); };
+  const Value& stored = *store.operands[0];
+  out.beta.number = 0;
+  if (is_multiple(graph, stored, is_sum, out.alpha)) return true;
+  if (!stored.op) return false;
+  out.beta.number = 1;
+  const std::vector<Value*>& from = stored.op->operands;
+  if (stored.op->code == Opcode::add_) {
+    for (size_t side = 0; side < 2; ++side) {
+      if (is_multiple(graph, *from[side], is_sum, out.alpha) &&
+          is_multiple(graph, *from[1 - side], is_before, out.beta))
+        return true;
+    }
+  }
+  if (stored.op->code != Opcode::fma_) return false;
+  for (size_t side = 0; side < 2; ++side) {
+    const auto by = factor_of(graph, *from[side]);
+    if (!by) continue;
+    if (is_sum(*from[1 - side]) && is_multiple(graph, *from[2], is_before, out.beta)) {
+      out.alpha = *by;
+      return true;
+    }
+    if (is_before(*from[1 - side]) && is_multiple(graph, *from[2], is_sum, out.alpha)) {
+      out.beta = *by;
+      return true;
+    }
+  }
+  return false;
+}
+
+double value_of(const WholeProduct::Factor& factor, std::span<const ir::Word> arguments) {
+  return factor.word ? number_of(arguments[*factor.word], factor.type) : factor.number;
+}
+
 /// Where the launch finds the operand; false: it is not for a library.
 bool locate(const ir::Graph& graph, const HostPart& part, const std::vector<bool>& unaligned,
             WholeProduct::Operand& operand) {
@@ -49,7 +123,7 @@ bool locate(const ir::Graph& graph, const HostPart& part, const std::vector<bool
     return array != part.arrays.end();
   }
   const uint32_t index = operand.view->index;
-  for (uint32_t k = 0; k < index; ++k) operand.position += ir::words_of(graph.body->args[k]->type);
+  operand.position = word_of(graph, *operand.view);
   return index >= unaligned.size() || !unaligned[index];
 }
 
@@ -81,14 +155,7 @@ std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostP
   });
   if (!simple) return {};
   WholeProduct out;
-  const Value& stored = *store->operands[0];
-  if (&stored != p.steps->result()) {
-    if (!stored.op || stored.op->code != Opcode::add_) return {};
-    const size_t side = stored.op->operands[0] == p.steps->result() ? 0 : 1;
-    const Op* before = load_of(*stored.op->operands[1 - side]);
-    if (stored.op->operands[side] != p.steps->result() || !before || !passes::same_element(*before, *store)) return {};
-    out.adds = true;
-  }
+  if (!describe_update(graph, *store, *p.steps->result(), out)) return {};
   if (!describe(*store, p.rows(), p.columns(), out.c) || !describe(*a, p.rows(), *p.steps, out.a) ||
       !describe(*b, *p.steps, p.columns(), out.b))
     return {};
@@ -115,6 +182,10 @@ std::string multiply(const WholeProduct& product, const Device& device, Stream s
     const auto first = static_cast<ir::Word>(operand.first[0] * strides[0] + operand.first[1] * strides[1]);
     return Matrix{words[0] + first, rows, columns, elements(operand.rows), elements(1 - operand.rows)};
   };
+  const double alpha = value_of(product.alpha, arguments), beta = value_of(product.beta, arguments);
+  // What the library does not read may hold infinities, whose products with 0 are NaN.
+  const bool updates = product.beta.word || product.beta.number != 0;
+  if (alpha == 0 || (updates && beta == 0)) return {};
   const ProductSize& size = sizes.part().products[0];
   const int64_t rows = sizes.at(size.rows, 0), columns = sizes.at(size.columns, 0), steps = sizes.at(size.steps, 0);
   const Matrix a = matrix(product.a, rows, steps), b = matrix(product.b, steps, columns),
@@ -123,7 +194,7 @@ std::string multiply(const WholeProduct& product, const Device& device, Stream s
   std::string problem;
   const Blas* library = blas(problem);
   const bool is_double = product.c.view->type.dtype == ir::DType::f64_;
-  if (!library || !multiply(device, stream, is_double, product.adds, c, a, b, problem)) return {};
+  if (!library || !multiply(device, stream, is_double, alpha, beta, c, a, b, problem)) return {};
   return "cuBLAS " + std::to_string(library->version / 1000) + "." + std::to_string(library->version % 1000 / 10);
 }
 

@@ -22,12 +22,18 @@ struct WholeProduct {
     bool made = false;    // by the region
     size_t position = 0;  // of its first argument word, or among the arrays that the region makes
   };
+  /// A number, or a scalar parameter.
+  struct Factor {
+    double number = 1;
+    ir::DType type = ir::DType::f64_;  // of the parameter
+    std::optional<size_t> word;        // its argument word
+  };
   Operand c, a, b;
-  bool adds = false;  // to what c holds
+  Factor alpha, beta;
 };
 
-/// c = a b or c += a b, of float64 or float32, with sums that may be reassociated; all else the host knows. `unaligned`
-/// are parameters whose elements may lie at any address: those are not for a library.
+/// c = alpha a b + beta c, of float64 or float32, with sums that may be reassociated; all else the host knows.
+/// `unaligned` are parameters whose elements may lie at any address: those are not for a library.
 std::optional<WholeProduct> whole_product_of(const ir::Graph&, const HostPart&, const std::vector<bool>& unaligned);
 
 /// Computes it by cuBLAS, and names that; empty, and nothing was done, where there is none or it cannot. `arguments`

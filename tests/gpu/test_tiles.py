@@ -141,7 +141,47 @@ def made(C, A, B):
     C[0, 0] = D[1, 2]
     C[1, :] = D[0, :]
 
-for f in (products.product, add, parts, transposed, made, products.gemm, products.in_order):
+def scaled(C, A, B):
+    alpha, beta = 1.5, 1.25
+    #pragma 0=>parallel
+    C[:, :] = alpha * (A @ B) + beta * C
+
+def scaled_after(C, A, B):
+    #pragma 0=>parallel
+    C[:, :] = C + (A @ B) * 0.75
+
+def two_thirds(C, A, B):
+    #pragma 0=>parallel
+    C[:, :] = C * 0.5 + A @ B
+
+def half(C, A, B):
+    #pragma 0=>parallel
+    C[:, :] = 0.5 * (A @ B)
+
+def less(C, A, B):
+    #pragma 0=>parallel
+    C[:, :] = A @ B - C
+
+def update(alpha, beta, C, A, B):
+    #pragma 0=>parallel
+    C[:, :] = alpha * (A @ B) + beta * C
+
+for dtype, kind in (("f8", float), ("f4", np.float32), ("f4", float)):
+    compiled = appy.jit(backend="cuda", strict=True)(update)
+    for alpha, beta in ((1.5, 0.75), (0, 1), (1, 0), (0, 0), (-2.0, np.inf)):
+        rng = np.random.default_rng(0)
+        C, A, B = (rng.random(shape).astype(dtype) for shape in ((90, 80), (90, 70), (70, 80)))
+        A[3, 5] = C[7, 8] = np.inf
+        want = C.copy()
+        update(kind(alpha), kind(beta), want, A, B)
+        compiled(kind(alpha), kind(beta), C, A, B)
+        np.testing.assert_allclose(C, want, rtol=1e-12 if dtype == "f8" else 1e-4)
+        assert dtype == C.dtype
+        types = (kind.__module__ == "numpy") * "np." + kind.__name__ + ", A: " + A.dtype.name
+        of = next(s for s in str(appy.explain(compiled)).split("  for alpha: ") if s.startswith(types))
+        print("used", f"update_{{dtype}}_{{kind.__name__}}_{{alpha}}_{{beta}}", len(re.findall("cuBLAS 13.1", of)))
+
+for f in (scaled, scaled_after, two_thirds, half, less, products.product, add, parts, transposed, made, products.gemm, products.in_order):
     compiled = appy.jit(backend="cuda", strict=True)(f)
     products.compare(f, compiled, 5, 4, 3, "f8", "plain", 1)
     for layout in ("plain", "transposed", "strided", "reversed")[: 4 if f is products.product else 1]:
@@ -156,14 +196,19 @@ for f in (products.product, add, parts, transposed, made, products.gemm, product
 def library(python, tmp_path, **variables):
     file = tmp_path / "program.py"
     file.write_text(LIBRARY)
-    return dict(re.findall(r"^used (\w+) (\d+)", python("-W", "ignore", str(file), **variables), re.MULTILINE))
+    return dict(re.findall(r"^used ([\w.-]+) (\d+)", python("-W", "ignore", str(file), **variables), re.MULTILINE))
 
 
 def test_whole_products_are_the_librarys(python, tmp_path, emulator_path):
     used = library(python, tmp_path, APPY_LIBCUBLAS=emulator_path)
-    # Where rows or columns are contiguous; what has factors or an order is a kernel's.
+    # Where rows or columns are contiguous, and factors scale the sums; what has an order is a kernel's.
     assert int(used.pop("product")) >= 3
-    assert used == {"add": "1", "parts": "1", "transposed": "1", "made": "1", "gemm": "0", "in_order": "0"}
+    by_library = {name for name, count in used.items() if int(count) and not name.startswith("update")}
+    # Matrices with a factor of 0 would not be read.
+    updates = {name: int(count) > 0 for name, count in used.items() if name.startswith("update")}
+    assert len(updates) == 15
+    assert {name: by for name, by in updates.items() if by == ("0" in name.split("_")[-2:])} == {}
+    assert by_library == {"add", "parts", "transposed", "made", "scaled", "scaled_after", "two_thirds", "half"}
 
 
 def test_without_the_library_or_where_it_fails(python, tmp_path, emulator_path):

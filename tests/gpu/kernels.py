@@ -22,7 +22,15 @@ PARITY = ROOT / "tests" / "parity"
 def register() -> dict:
     """The programs by name."""
     sys.path.insert(0, str(PARITY))
-    for module in ("array_programs", "kernel_programs", "programs", "scientific_programs", "type_programs"):
+    modules = (
+        "array_programs",
+        "kernel_programs",
+        "programs",
+        "recurrence_programs",
+        "scientific_programs",
+        "type_programs",
+    )
+    for module in modules:
         __import__(module)
     return __import__("registry").PROGRAMS
 

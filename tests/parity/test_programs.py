@@ -9,6 +9,7 @@ import kernel_programs  # noqa: F401  (registers)
 import numpy as np
 import programs  # noqa: F401  (registers)
 import pytest
+import recurrence_programs  # noqa: F401  (registers)
 import scientific_programs  # noqa: F401  (registers)
 import type_programs  # noqa: F401  (registers)
 from compare import assert_same

@@ -1,0 +1,19 @@
+// Panels of triangular recurrences.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/ir.h"
+
+namespace appy::passes {
+
+struct Panels {
+  int64_t block;  // iterations of a tile
+  /// Every worker runs the code around the loop: it stands in no loop with permission.
+  bool device = false;
+};
+
+/// The pass with these sizes. True if it changed the graph.
+bool make_panels(ir::Graph&, const Panels&);
+
+}  // namespace appy::passes

@@ -1,0 +1,173 @@
+// The pass `panels` on random recurrences: loops around sums that read what the loop writes, with subscripts of which
+// some let a sum be divided and others do not. What is divided gives the same bits.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "passes/panels.h"
+#include "passes_compare.h"
+
+namespace appy::passes {
+namespace {
+
+class Nests {
+ public:
+  explicit Nests(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
+
+  std::string make() {
+    text_.clear();
+    between_ = below(2) == 0;
+    line("region @nest(%a: f64[2,c], %x: f64[1,c], %b: f64[2,c], %p: i64 in [0, 4]) results(\"last\") {");
+    for (int c = -2; c <= 4; ++c) line("  %" + constant(c) + " = const " + std::to_string(c) + " : i64");
+    line("  %zero = const 0.0 : f64");
+    line("  %half = const 0.5 : f64");
+    line("  %d = dim 0 %x : i64");
+    line("  %n = sub %d, %c2 : i64");
+    line("  %last = for annotated %i = " + pick({"%c2", "%c1", "%p"}) +
+         " to %n step %c1 carry(%before = %zero) : f64 {");
+    if (below(3) == 0) line("    store %before, " + element({"%i"}));
+    if (below(3) == 0) sum("    ", {"%i"}, "%early");
+    if (between_) {
+      static const std::vector<std::string> lows = {"%c1", "%c2", "%i", "%next"};
+      static const std::vector<std::string> highs = {"%n", "%n", "%i", "%next", "%d"};
+      line("    %next = add %i, " + pick({"%c1", "%c_1", "%c2"}) + " : i64");
+      line("    for " + pick({"parallel ", "simd ", "", "parallel "}) + "annotated %r = " + pick(lows) + " to " +
+           pick(highs) + " step %c1 {");
+      point("      ", {"%i", "%r"});
+      line("      yield");
+      line("    }");
+    } else {
+      point("    ", {"%i"});
+    }
+    line("    %now = load " + element({"%i"}) + " : f64");
+    line("    yield %now");
+    line("  }");
+    line("  yield %last");
+    line("}");
+    return text_;
+  }
+
+ private:
+  uint64_t below(uint64_t n) {
+    state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
+    return (state_ >> 11) % n;
+  }
+  std::string pick(const std::vector<std::string>& of) { return of[below(of.size())]; }
+  void line(const std::string& s) { text_ += s + "\n"; }
+  static std::string constant(int c) { return c < 0 ? "c_" + std::to_string(-c) : "c" + std::to_string(c); }
+
+  std::string subscript(const std::vector<std::string>& variables) {
+    std::string s = pick(variables);
+    if (below(12) == 0) s = "2*" + s;
+    static const std::vector<std::string> ends = {"", "", "", "", " + 1", " - 1", " + 2"};
+    return s + pick(ends);
+  }
+  std::string element(const std::vector<std::string>& variables) {
+    switch (below(5)) {
+      case 0:
+      case 1:
+        return "%x[" + subscript(variables) + "]";
+      case 2:
+        return "%b[" + subscript(variables) + ", " + subscript(variables) + "]";
+      default:
+        return "%a[" + subscript(variables) + ", " + subscript(variables) + "]";
+    }
+  }
+
+  void sum(const std::string& indent, std::vector<std::string> variables, const std::string& name) {
+    const std::string low = pick({"%c0", "%c1", "%p", "%c0", "%low" + name.substr(1)});
+    const std::string end = name + "end";
+    line(indent + end + " = add " + pick({"%i", "%i", "%i", variables.back(), "%n"}) + ", " +
+         pick({"%c0", "%c0", "%c1", "%c_1"}) + " : i64");
+    if (low[1] == 'l') line(indent + low + " = sub %i, %c3 : i64");
+    std::string init = pick({"%zero", "%half"});
+    if (below(4) == 0) {
+      init = name + "init";
+      line(indent + init + " = load " + element(variables) + " : f64");
+    }
+    const std::string at = name + "s", step = name + "t", u = name + "u", v = name + "v", w = name + "w",
+                      k = name + "k";
+    line(indent + name + " = for " + pick({"simd annotated ", "annotated ", ""}) + k + " = " + low + " to " + end +
+         " step %c1 carry(" + at + " = " + init + ") : f64 {");
+    variables.push_back(k);
+    variables.push_back(k);
+    line(indent + "  " + u + " = load " + element(variables) + " : f64");
+    line(indent + "  " + v + " = load " + element(variables) + " : f64");
+    line(indent + "  " + w + " = " + pick({"mul ", "sub ", "pymin "}) + u + ", " + v + " : f64");
+    line(indent + "  " + step + " = " + pick({"add ", "add ", "pymax ", "maximum "}) + at + ", " + w + " : f64");
+    line(indent + "  yield " + step);
+    line(indent + "}");
+  }
+
+  void point(const std::string& indent, const std::vector<std::string>& variables) {
+    sum(indent, variables, "%s");
+    line(indent + "%old = load " + element(variables) + " : f64");
+    line(indent + "%new = sub %old, %s : f64");
+    line(indent + "%less = mul %new, %half : f64");
+    line(indent + "store %less, " + element(variables));
+    if (below(4) == 0) line(indent + "store %new, " + element(variables));
+  }
+
+  uint64_t state_;
+  bool between_ = false;
+  std::string text_;
+};
+
+/// False where no input of some size was within the arrays.
+bool same_bits(const ir::Graph& before, const ir::Graph& after) {
+  bool any = false;
+  for (int trial = 0; trial < 21; ++trial) {
+    Inputs a(before, trial), b(before, trial);
+    ir::EvalResult want, got;
+    try {
+      want = ir::evaluate(before, a.args(), 2'000'000);
+    } catch (const std::logic_error&) {
+      continue;
+    }
+    any |= trial % 7 >= 4;  // more iterations than a tile has
+    try {
+      got = ir::evaluate(after, b.args(), 8'000'000);
+    } catch (const std::logic_error& error) {
+      ADD_FAILURE() << "trial " << trial << ": " << error.what();
+      return true;
+    }
+    EXPECT_EQ(want.results, got.results) << "trial " << trial;
+    EXPECT_EQ(a.buffers(), b.buffers()) << "trial " << trial;
+  }
+  return any;
+}
+
+TEST(Panels, RandomNestsKeepTheirBits) {
+  const char* wanted = std::getenv("APPY_FUZZ_COUNT");
+  const int count = wanted ? std::atoi(wanted) : 3000;
+  int divided = 0, run = 0;
+  for (int seed = 0; seed < count; ++seed) {
+    const std::string text = Nests(static_cast<uint64_t>(seed)).make();
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
+    const auto before = ir::parse(text);
+    ASSERT_EQ(ir::verify(*before), "");
+    for (const bool device : {false, true}) {
+      const auto after = ir::clone(*before);
+      if (!make_panels(*after, {.block = 2 + seed % 4, .device = device})) continue;
+      ++divided;
+      ASSERT_EQ(ir::verify(*after), "") << ir::print(*after);
+      run += same_bits(*before, *after);
+      if (testing::Test::HasFailure()) {
+        std::fprintf(stderr, "%s\n", ir::print(*after).c_str());
+        return;
+      }
+    }
+  }
+  EXPECT_GT(divided, count / 20);
+  EXPECT_GT(run, divided / 4);
+  RecordProperty("divided", divided);
+  std::printf("%d graphs divided, %d of them run\n", divided, run);
+}
+
+}  // namespace
+}  // namespace appy::passes

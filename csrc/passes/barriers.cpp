@@ -292,8 +292,18 @@ class Inserter {
       return Mapping::none;
     const Value *x = earlier.op->view(), *y = b.op->view();
     const bool may_overlap = graph_.may_alias && !ir::alloc_of(*x) && !ir::alloc_of(*y);
-    if (x == y) return disjoint(ranges_, *earlier.op, *b.op) ? Mapping::none : apart(earlier, b);
+    if (x == y) return never_meet(earlier, b) ? Mapping::none : apart(earlier, b);
     return may_overlap && !(earlier.by == By::one && b.by == By::one) ? Mapping::workers : Mapping::none;
+  }
+
+  /// `x[i]`, which all load, is none of `x[j]` with j from i + 1 on.
+  bool never_meet(const Touch& earlier, const Touch& b) {
+    if (disjoint(ranges_, *earlier.op, *b.op)) return true;
+    const Op& op = *earlier.op;
+    const bool known =
+        std::all_of(op.operands.begin() + static_cast<std::ptrdiff_t>(op.first_term()), op.operands.end(),
+                    [&](const Value* term) { return visible_before(*term, *b.op) && is_current(*term, earlier); });
+    return known && different_elements(ranges_, op, *b.op, *b.op);
   }
 
   ir::Graph& graph_;

@@ -6,11 +6,13 @@
 // 1. Which loop the lanes take is decided by how many memory transactions they need: lanes that run along the last
 //    dimension share them.
 // 2. A loop without a pragma joins the nest around it where it is proven independent and has one with a pragma inside.
-// 3. A loop that leaves early, or carries what cannot be combined, is nobody's but who runs the code around it.
+// 3. A loop that runs in order with threads(1) is one worker's, whose lanes run what is parallel inside.
+// 4. A loop that leaves early, or carries what cannot be combined, is nobody's but who runs the code around it.
 
 #include <algorithm>
 #include <vector>
 
+#include "ir/builder.h"
 #include "ir/ir.h"
 #include "passes/dependence.h"
 #include "passes/loops.h"
@@ -158,6 +160,8 @@ class Distributor {
       next = op->next;
       if (distributable(*op)) {
         in_worker ? give_to_lanes(*op) : give(*op);
+      } else if (!in_worker && is_for(*op) && op->loop->threads == 1 && has_distributable(body_of(*op))) {
+        give_to_one(*op);
       } else if (is_loop(*op) && !has_distributable(body_of(*op))) {
         if (touches_memory(*op)) map(*op, Mapping::single);
       } else {
@@ -180,8 +184,14 @@ class Distributor {
     }
     Op& last = *nest.back();
     if (has_distributable(body_of(last)) && !lanes_stay_outside(nest)) {
+      // Workers count through all iterations of a nest: it has as many for each of the outer ones.
+      const auto moves = std::find_if(nest.begin() + 1, nest.end(), [&](const Op* loop) {
+        return std::any_of(loop->operands.begin(), loop->operands.begin() + 3,
+                           [&](const Value* bound) { return !ir::defined_outside(*bound, body_of(outer)); });
+      });
+      nest.erase(moves, nest.end());
       for (Op* loop : nest) map(*loop, Mapping::workers);
-      block(body_of(last), true);
+      block(body_of(*nest.back()), true);
       return;
     }
     if (has_distributable(body_of(last)) && nest.size() == 1 && is_plain_sum(last)) {
@@ -231,6 +241,29 @@ class Distributor {
     for (auto at = static_cast<size_t>(nest.rend() - least) - 1; at + 1 < nest.size(); ++at) {
       if (!swap_loops(*nest[at], *nest[at + 1])) return;
     }
+  }
+
+  /// A loop that runs in order, by one worker and its lanes.
+  void give_to_one(Op& loop) {
+    Op* const after = loop.next;
+    loop.parent->remove(&loop);
+    ir::Builder b(graph_);
+    b.set_loc(loop.loc);
+    b.set_before(after);
+    ir::Loop one;
+    one.parallel = true;
+    one.annotated = loop.loop->annotated;
+    one.carried.assign(loop.results.size(), {ir::Combiner::last_});
+    const std::vector<Value*> inits(loop.operands.begin() + 3, loop.operands.end());
+    Op* worker = b.for_loop(b.i64(0), b.i64(1), b.i64(1), inits, std::move(one));
+    std::vector<Value*> to(graph_.value_count());
+    for (size_t k = 0; k < loop.results.size(); ++k) to[loop.results[k]->id] = worker->results[k];
+    ir::replace_uses(graph_, to);
+    body_of(*worker).append(&loop);
+    b.set_block(&body_of(*worker));
+    b.yield(loop.results);
+    map(*worker, Mapping::workers);
+    block(body_of(*worker), true);
   }
 
   /// In a worker: the lanes take the innermost loops, those around them run one iteration after the other.

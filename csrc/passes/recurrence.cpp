@@ -171,9 +171,19 @@ class Finder {
       delta = std::min(delta, least->constant);
       r.complete = true;
     }
+    r.in_turn =
+        r.complete && greatest->terms.size() == 1 && greatest->constant == delta && begins_below(*r.steps, delta);
     if (delta < -kFar || delta > kFar) return false;
     r.delta = static_cast<int64_t>(delta);
     return true;
+  }
+
+  /// No iteration leaves out steps of the first iterations.
+  bool begins_below(const Op& steps, Wide delta) {
+    auto greatest = extreme(ranges_, ranges_.affine(*steps.operands[0], steps), false, outer_);
+    if (!greatest) return false;
+    greatest->add(ranges_.affine(*outer_.operands[0], outer_), -1);
+    return greatest->is_constant() && greatest->constant <= delta;
   }
 
   const Value& variable() const { return *induction(outer_); }

@@ -20,6 +20,8 @@ struct Recurrence {
   int64_t delta = 0;
   /// Each iteration of a tile has all of these steps: its upper bound is never below.
   bool complete = false;
+  /// What iteration i needs of iteration t is step t + delta, and it needs that of each one before it.
+  bool in_turn = false;
 };
 
 /// Loops of which `outer`'s tiles leave at most so many steps to the tile itself, as it has iterations, or a constant

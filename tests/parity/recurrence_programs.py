@@ -130,26 +130,6 @@ def crout(a):
             a[j, i] = (a[j, i] - t) / a[j, j]
 
 
-@program(positive(70), scale=64.0, ulps=32)
-def lu_by_rows(a):
-    n = a.shape[0]
-    # pragma sequential for
-    for i in range(n):
-        for j in range(i):
-            s = 0.0
-            # pragma simd
-            for k in range(j):
-                s += a[i, k] * a[k, j]
-            a[i, j] = (a[i, j] - s) / a[j, j]
-        # pragma parallel for
-        for j in range(i, n):
-            t = 0.0
-            # pragma simd
-            for k in range(i):
-                t += a[i, k] * a[k, j]
-            a[i, j] -= t
-
-
 @program(triangle(1, (200,), (200,)), dtypes=NUMBERS)
 def best_chain(_, gain, best):
     # pragma sequential for
@@ -183,16 +163,3 @@ def previous_and_own(lower, x):
         for k in range(i + 1):
             s += lower[i, k] * x[k]
         x[i] = s / 2
-
-
-@program(triangle(100, (100, 100)), scale=64.0)
-def row_by_row_in_place(lower, x):
-    """Each iteration reads the whole row that it writes: nothing of it is known before."""
-    # pragma sequential for
-    for i in range(1, x.shape[0]):
-        for j in range(i):
-            s = 0.0
-            # pragma simd
-            for k in range(i):
-                s += x[i, k] * lower[k, j]
-            x[i, j] = s

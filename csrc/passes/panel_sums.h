@@ -1,0 +1,81 @@
+// The sums of a recurrence, as far as they are computed before the iterations that use them.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "ir/builder.h"
+#include "passes/copier.h"
+#include "passes/recurrence.h"
+
+namespace appy::passes {
+
+/// Copies of a recurrence's steps outside of its loop, and arrays for what they sum.
+class Sums {
+ protected:
+  Sums(ir::Graph&, const ir::Op& outer, const Recurrence&);
+
+  /// Arrays of these extents, where `b` stands.
+  void make_arrays(ir::Builder& b, const std::vector<ir::Value*>& extents);
+  const ir::Value& variable() const;
+  /// The first step that is not known before iteration `from`.
+  ir::Value* split_of(ir::Builder&, ir::Value* from) const;
+  /// A loop whose iterations have nothing to do with each other.
+  ir::Op* free_loop(ir::Builder&, ir::Value* low, ir::Value* high) const;
+  /// What computes the value, for the end of the loop's body.
+  void bring(const ir::Value&, Copier&, const ir::Op& loop) const;
+  /// What the steps need, for the end of the loop's body.
+  void bring_for_steps(Copier&, const ir::Op& loop) const;
+
+  ir::Graph& graph_;
+  const ir::Op& outer_;
+  Recurrence r_;
+  std::vector<size_t> live_;      // carried values that somebody reads
+  std::vector<ir::Value*> sums_;  // an array for each of them
+};
+
+/// The steps before a tile, in an array for the tile: rows of a matrix product where the program has one.
+class Panel : Sums {
+ public:
+  /// The bounds of the loop between are affine in the outer loop's variable.
+  static bool fits(Ranges&, const ir::Op& outer, const Recurrence&);
+  /// `b` stands before the loop whose tiles are to be; they have `height` iterations at most.
+  Panel(ir::Graph&, Ranges&, ir::Builder& b, const ir::Op& outer, const Recurrence&, ir::Value* height);
+
+  /// The nest, where `b` stands: tile iterations [from, until). `poll` is one for its iterations, or null.
+  void emit(ir::Builder& b, ir::Value* from, ir::Value* until, const ir::Op* poll);
+  /// The steps in the tile that begins at `from` go on from the panel's sums.
+  void enter(ir::Value* from);
+
+ private:
+  ir::Value* at(ir::Builder&, const Affine&, ir::Value* variable_is) const;
+  void subscribe(ir::Op& access, ir::Value* iteration, ir::Value* point, ir::Value* from) const;
+
+  const ir::Op* between_;
+  Affine low_, high_;     // bounds of the loop between
+  bool swapped_ = false;  // its points outside, the tile's iterations inside
+  ir::Value* base_ = nullptr;
+};
+
+/// The sums of all iterations, in one array, to which each tile adds what it makes known. They are many and short:
+/// there is work for all workers from the first tile on. Without a loop between.
+class RunningSums : Sums {
+ public:
+  static bool fits(const Recurrence&);
+  /// `b` stands before the loop whose tiles are to be: the sums of what is known before it.
+  RunningSums(ir::Graph&, ir::Builder& b, const ir::Op& outer, const Recurrence&);
+
+  /// The steps of the tile [from, until) for all iterations behind it, where `b` stands.
+  void add_tile(ir::Builder& b, ir::Value* from, ir::Value* until) const;
+  /// In the tile as well, each iteration adds its step to the sums of those behind it. Else they sum when they need it.
+  void enter(ir::Value* from, ir::Value* until);
+
+ private:
+  ir::Op* access(ir::Opcode, size_t k, ir::Value* iteration) const;
+  std::vector<ir::Value*> load_all(ir::Block&, ir::Value* iteration) const;
+  void nest(ir::Builder&, ir::Value* begin, ir::Value* end, ir::Value* from, ir::Value* until) const;
+
+  ir::Value *begin_, *end_;  // of the loop
+};
+
+}  // namespace appy::passes

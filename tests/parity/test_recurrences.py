@@ -1,0 +1,97 @@
+"""Recurrences of which sums can be taken out of the loop, and some of which they cannot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import recurrence_programs
+from compare import assert_same
+
+import appy
+
+
+def lu_by_rows(a):
+    n = a.shape[0]
+    # pragma sequential for
+    for i in range(n):
+        for j in range(i):
+            s = 0.0
+            # pragma simd
+            for k in range(j):
+                s += a[i, k] * a[k, j]
+            a[i, j] = (a[i, j] - s) / a[j, j]
+        # pragma parallel for
+        for j in range(i, n):
+            t = 0.0
+            # pragma simd
+            for k in range(i):
+                t += a[i, k] * a[k, j]
+            a[i, j] -= t
+
+
+def row_by_row_in_place(lower, x):
+    """Each iteration reads the whole row that it writes: nothing of it is known before."""
+    # pragma sequential for
+    for i in range(1, x.shape[0]):
+        for j in range(i):
+            s = 0.0
+            # pragma simd
+            for k in range(i):
+                s += x[i, k] * lower[k, j]
+            x[i, j] = s
+
+
+def arguments(name, n):
+    rng = np.random.default_rng(n)
+    a = rng.uniform(-1, 1, (n, n))
+    if name == "lu_by_rows":
+        return (a @ a.T / max(n, 1) + 2 * np.eye(n),)
+    return np.tril(a) / max(n, 1), rng.uniform(-1, 1, (n, n))
+
+
+@pytest.mark.parametrize("n", [0, 1, 33, 70])
+@pytest.mark.parametrize("function", [lu_by_rows, row_by_row_in_place])
+def test_rows_that_an_iteration_makes_of_themselves(function, n):
+    want, got = arguments(function.__name__, n), arguments(function.__name__, n)
+    function(*want)
+    compiled = appy.jit(strict=True)(function)
+    compiled(*got)
+    assert_same(list(got), list(want), ulps=32, scale=64.0)
+    assert compiled.stats()["runs"] > 0
+
+
+SIZES = [0, 1, 2, 31, 32, 33, 63, 64, 65, 97]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", SIZES)
+def test_sizes_around_a_tile(n, threads):
+    function = recurrence_programs.forward_substitution_in_place
+    want = recurrence_programs.triangle(n, (n,))(np.float64, np.random.default_rng(n))
+    got = [a.copy() for a in want]
+    function(*want)
+    compiled = appy.jit(strict=True, threads=threads)(function)
+    compiled(*got)
+    assert_same(list(got), list(want), ulps=8, scale=64.0)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_exact_sums_keep_their_order(n):
+    function = recurrence_programs.factor_by_columns
+    want = recurrence_programs.positive(n)(np.float64, np.random.default_rng(n))
+    got = [a.copy() for a in want]
+    function(*want)
+    appy.jit(strict=True, exact=True)(function)(*got)
+    assert np.array_equal(got[0], want[0])
+
+
+def divides(function, *args):
+    compiled = appy.jit(strict=True)(function)
+    compiled(*args)
+    return "runs in tiles of" in str(appy.explain(compiled))
+
+
+def test_explain_says_which_loops_run_in_tiles():
+    make = recurrence_programs.triangle(40, (40,))
+    assert divides(recurrence_programs.forward_substitution_in_place, *make(np.float64, np.random.default_rng(1)))
+    assert not divides(row_by_row_in_place, *arguments("row_by_row_in_place", 40))

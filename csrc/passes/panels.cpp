@@ -23,6 +23,7 @@
 #include "passes/panel_sums.h"
 #include "passes/range.h"
 #include "passes/recurrence.h"
+#include "passes/trailing.h"
 
 namespace appy::passes {
 
@@ -116,15 +117,26 @@ class Divider {
     loop.operands[1] = until;
     for (size_t k = 0; k < loop.results.size(); ++k) loop.operands[3 + k] = body_of(tiles).args[1 + k];
     body_of(tiles).append(&loop);
-    if (how_.device && running) loop.loop->threads = 1;
     for (const RunningSums& each : sums) each.add_tile(b, from, until);
     b.yield(loop.results);
     for (Panel& panel : panels) panel.enter(from);
     for (RunningSums& each : sums) each.enter(from, until);
+    if (how_.device && (running || keeps_few_rows({&loop, from, until, height, &tiles}))) loop.loop->threads = 1;
     remark(graph_, ir::Severity::note, "panels", loop.loc,
            "the loop at " + line_of(graph_, loop.loc) + " runs in tiles of " + std::to_string(how_.block) +
                " iterations: what its sums need of earlier tiles is computed before each tile");
     return true;
+  }
+
+  /// Only rows of the tile are left in it: one worker runs it.
+  bool keeps_few_rows(const Tile& tile) {
+    std::vector<Op*> rows;
+    for (Op* op = body_of(*tile.loop).first; op; op = op->next) {
+      if (is_for(*op) && has_permission(*op) && contains(body_of(*op), ir::Effect::store)) rows.push_back(op);
+    }
+    bool all = !rows.empty();
+    for (Op* each : rows) all &= move_behind(graph_, tile, *each);
+    return all;
   }
 
   /// A loop over the tiles in the place of the loop, which stands nowhere then.

@@ -86,11 +86,16 @@ Backend chosen_backend(const RegionOptions& options, int device) {
   return backend;
 }
 
+/// The instruction set that code for the CPU is made of.
+cpu::Isa chosen_isa() {
+  if (config().isa == "avx2") return cpu::Isa::avx2;
+  if (config().isa == "avx512") return cpu::Isa::avx512;
+  return cpu::detect();
+}
+
 std::unique_ptr<runtime::Kernel> compile_for_cpu(const ir::Graph& graph, const RegionOptions& options, bool listing) {
   if (cpu::detect() == cpu::Isa::none) throw Abort(AbortId::instruction_set_, {}, options.line, options.file);
-  cpu::Isa isa = cpu::Isa::none;
-  if (config().isa == "avx2") isa = cpu::Isa::avx2;
-  if (config().isa == "avx512") isa = cpu::Isa::avx512;
+  const cpu::Isa isa = chosen_isa();
   const std::string name = options.name + ":" + std::to_string(options.line);
   return cpu::compile(graph,
                       {.isa = isa, .keep_listing = listing, .name = name, .stream_bytes = config().stream_bytes});
@@ -195,6 +200,7 @@ class RegionCache::Impl {
       trace::Result traced = trace::trace(region(may_alias, false, false), scope);
       if (!may_alias && runtime::Guards(traced.signature, *traced.graph, scope).overlaps(scope)) continue;
       auto optimised = ir::clone(*traced.graph);
+      optimised->registers = cpu::vector_registers(chosen_isa());
       passes::run(*optimised, pass_options(passes::Target::cpu, {}));
       return std::make_shared<Lowered>(std::move(traced.graph), std::move(optimised), std::move(traced.signature));
     }
@@ -271,6 +277,7 @@ class RegionCache::Impl {
     const Backend backend = chosen_backend(options_, traced.signature.device);
     const bool on_device = backend == Backend::cuda;
     graph.inspectors = !on_device;
+    if (!on_device) graph.registers = cpu::vector_registers(chosen_isa());
     passes::run(graph, pass_options(on_device ? passes::Target::device : passes::Target::cpu,
                                     [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); }));
     report.passes_seconds = lap();

@@ -20,6 +20,7 @@ Isa detect();
 /// Asks the CPU now what the first compilation would ask it: in a virtual machine that takes a while.
 void read_machine();
 std::string_view name_of(Isa);
+inline int vector_registers(Isa isa) { return isa == Isa::avx512 ? 32 : 16; }
 
 struct Options {
   Isa isa = Isa::none;  // none: detect()

@@ -17,6 +17,7 @@ using ir::Opcode;
 namespace {
 
 constexpr int kWorthAligning = 8;         // groups of lanes
+constexpr size_t kFewSums = 4;            // of a loop inside: four vectors of each are worth it
 constexpr int kMostToWaitForMemory = 24;  // operations of a loop that has nothing to do but wait for memory
 
 }  // namespace
@@ -48,18 +49,22 @@ void VectorLoop::choose_shape() {
   const bool interleave = d_.has_divergent_loop() && !d_.has_check && !d_.has_gather && d_.ops <= 40;
   masked_only_ = (d_.has_divergent_loop() && !interleave) || d_.check_after_store || (d_.ops > 80 && !straight);
   relaxed_math_ = loop_.loop->annotated;
+  const auto registers = static_cast<size_t>(vector_registers(f_.module().isa));
   main_unroll_ = 1;
   if (!masked_only_ && !d_.has_varying_if && !d_.has_inner_loop) {
     // Long chains of dependent operations (expanded elementary functions) fill the processor's window: interleave two.
     // Short sums are bound by the sum's latency: four. Without a sum iterations overlap by themselves.
     main_unroll_ = d_.ops <= 8 && !loop_.results.empty() ? 4 : 2;
+    // Many sums are enough by themselves, and would not find registers twice.
+    if (2 * (loop_.results.size() + 1) + 4 > registers) main_unroll_ = 1;
   } else if (!masked_only_ && !d_.has_divergent_loop() && d_.ops <= 8) {
     main_unroll_ = 4;  // with a condition: one branch around the arm that no lane takes
-  } else if (!masked_only_ && !d_.has_varying_if && d_.sums_inside > 1) {
-    // What is loaded for all lanes serves two vectors, where the sums of both have registers and leave one to load into
-    // and one that both factors share.
-    const size_t registers = avx512_ ? 32 : 16;
-    if (2 * (d_.sums_inside + 1) + 1 <= registers) main_unroll_ = 2;
+  } else if (!masked_only_ && !d_.has_varying_if && d_.sums_inside > 0) {
+    // What is loaded for all lanes serves several vectors, and sums do not wait for themselves, where the sums of all
+    // have registers and leave one to load into and one that both factors share.
+    const auto fits = [&](int unroll) { return static_cast<size_t>(unroll) * (d_.sums_inside + 1) + 1 <= registers; };
+    if (fits(2)) main_unroll_ = 2;
+    if (fits(4) && d_.sums_inside <= kFewSums) main_unroll_ = 4;
   }
   if (interleave && !masked_only_) main_unroll_ = 2;
   bool calls = false;

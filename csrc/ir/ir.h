@@ -243,6 +243,7 @@ struct Graph {
   bool exact = false;                     // bit for bit: no FMA, no reassociation
   bool may_alias = false;                 // views may overlap in any way: keep every load and store in order
   bool inspectors = true;                 // to read an index array once more, to test it before the loops, pays
+  int registers = 16;                     // vector registers that the target has
   Block* body = nullptr;                  // its arguments are the parameters; its yield names the results
   std::vector<std::string> result_names;  // for people; may be empty
   std::vector<Loc> locs;                  // locs[0] is unknown

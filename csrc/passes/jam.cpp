@@ -1,0 +1,701 @@
+// Unroll and jam: a few iterations of a loop around sums run together, in one loop inside that carries the sums of all
+// of them, so that what they load of the same elements is loaded once and the sums do not wait for each other.
+// `for j: for k: s[j] += a[i, k] * b[j, k]` with four j loads a[i, k] once for four products.
+//
+// The method is the classical one (Callahan, Carr and Kennedy, "Improving register allocation for subscripted
+// variables", 1990). Each copy adds up in the order in which the loop did.
+//
+// Bounds of the loop inside that move with the unrolled one (triangles) leave a part that all copies have, which they
+// run together, and parts before and behind it, which each copy runs by itself.
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/ir.h"
+#include "passes/copier.h"
+#include "passes/dependence.h"
+#include "passes/loops.h"
+#include "passes/range.h"
+#include "passes/subscripts.h"
+
+namespace appy::passes {
+
+using ir::Block;
+using ir::Builder;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+constexpr std::string_view kStage = "jam";
+constexpr int64_t kMostCopies = 4;
+/// Operations of the loop inside, in all copies: more would only be a lot of code.
+constexpr int64_t kMostOps = 160;
+/// Loads for each sum, compared with those before: for less it is only more code.
+constexpr double kWorthIt = 0.75;
+
+bool is_unit(const Op& loop) { return constant(*loop.operands[2]) == 1; }
+
+bool yields_only(const Block& block) {
+  for (const Op* op = block.first; op; op = op->next) {
+    if (op->code == Opcode::break_ || op->code == Opcode::continue_) return false;
+    if (is_loop(*op)) continue;
+    for (const Block* inner : op->blocks) {
+      if (!yields_only(*inner)) return false;
+    }
+  }
+  return true;
+}
+
+/// A loop inside of which there is none, that does nothing but load and add up.
+bool adds_up(const Op& op) {
+  if (!is_for(op) || op.results.empty() || !is_unit(op) || !left_by_yield_only(op)) return false;
+  bool plain = true, real = false, loads = false;
+  ir::walk(*op.blocks[0], [&](const Op& at) {
+    loads |= at.code == Opcode::load_;
+    plain &= ir::is_pure(at.code) || at.code == Opcode::load_ || at.code == Opcode::poll_ || at.code == Opcode::if_ ||
+             at.code == Opcode::yield_;
+  });
+  for (const Value* v : op.results) real |= ir::is_real(v->type.dtype);
+  return plain && real && loads;
+}
+
+/// May copies of the loop's body, which share the variables of the loops inside, have different values here?
+bool moves(const Value& v, const Op& loop) {
+  if (ir::defined_outside(v, body_of(loop))) return false;
+  if (!v.op) return v.index != 0 || !is_for(*v.block->owner) || v.block->owner == &loop;
+  const bool pure = ir::is_pure(v.op->code);
+  if (!pure && (v.op->code != Opcode::load_ || writes(*loop.blocks[0]))) return true;
+  return std::any_of(v.op->operands.begin(), v.op->operands.end(),
+                     [&](const Value* operand) { return moves(*operand, loop); });
+}
+
+bool moves_access(const Op& access, const Op& loop) {
+  return std::any_of(access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term()), access.operands.end(),
+                     [&](const Value* term) { return moves(*term, loop); });
+}
+
+/// How far one of a loop's bounds moves with the variable of a loop around it.
+std::optional<Wide> slope(Ranges& ranges, const Value& bound, const Op& loop, const Op& where) {
+  if (!moves(bound, loop)) return 0;
+  const Affine sum = ranges.affine(bound, where);
+  for (const auto& [atom, coef] : sum.terms) {
+    if (atom != induction(loop) && moves(*atom, loop)) return std::nullopt;
+  }
+  return sum.coef(*induction(loop));
+}
+
+template <class F>
+void for_each_read(const Op& op, F&& f) {
+  for (const Value* v : op.operands) f(v);
+  for (Block* inner : op.blocks) {
+    ir::walk(*inner, [&](const Op& at) {
+      for (const Value* v : at.operands) f(v);
+    });
+  }
+}
+
+/// Does a carried value only leave the loop, as that of the last iteration?
+bool is_overwritten(const Op& loop, size_t k) {
+  const Value* arg = body_of(loop).args[1 + k];
+  bool read = false;
+  ir::walk(body_of(loop), [&](const Op& op) {
+    for (size_t i = 0; i < std::min(op.operands.size(), first_state(op)); ++i) read |= op.operands[i] == arg;
+  });
+  return !read;
+}
+
+/// In which order the ops of a loop's body run where its iterations are jammed. Ops between two jammed loops run copy
+/// by copy. So do, at the end, those behind all jammed loops and pure ones that follow from carried values, which each
+/// copy has from the one before.
+struct Order {
+  std::set<const Op*> jammed;      // loops that the copies run as one
+  std::set<const Op*> late;        // ops at the end
+  std::set<const Value*> chained;  // follow from the carried values
+
+  bool reads_chained(const Op& op) const {
+    bool any = false;
+    for_each_read(op, [&](const Value* v) { any |= chained.count(v) != 0; });
+    return any;
+  }
+  bool is_late_result(const Op& loop, size_t k) const { return chained.count(loop.results[k]) != 0; }
+};
+
+/// A loop whose iterations can be jammed, and how.
+class Candidate {
+ public:
+  Candidate(ir::Graph& graph, Ranges& ranges, Op& loop, const std::set<const Op*>& sums)
+      : graph_(graph), ranges_(ranges), loop_(loop), sums_(sums) {}
+
+  std::optional<Order> find() {
+    if (!is_unit(loop_) || !left_by_yield_only(loop_) || loop_.loop->simd || !is_plain()) return std::nullopt;
+    if (!order_of(loop_)) return std::nullopt;
+    if (!has_permission(loop_) && !may_mix()) return std::nullopt;
+    return order_;
+  }
+
+ private:
+  bool is_plain() const {
+    bool plain = loop_.mapping == ir::Mapping::none && loop_.loop->collapse == 1;
+    ir::walk(body_of(loop_), [&](const Op& op) {
+      switch (op.code) {
+        case Opcode::check_:
+        case Opcode::atomic_:
+        case Opcode::alloc_:
+        case Opcode::barrier_:
+        case Opcode::while_:
+        case Opcode::break_:
+        case Opcode::continue_:
+          plain = false;
+          break;
+        case Opcode::poll_:
+          plain &= interruptible_anywhere(loop_);
+          break;
+        default:
+          break;
+      }
+    });
+    return plain;
+  }
+
+  bool holds_sums(const Op& op) const {
+    bool any = sums_.count(&op) != 0;
+    for (Block* inner : op.blocks) ir::walk(*inner, [&](const Op& at) { any |= sums_.count(&at) != 0; });
+    return any;
+  }
+
+  /// The loops of the body that are jammed with their bodies.
+  bool find_jammed(const Op& loop) {
+    for (const Op* op = body_of(loop).first; op; op = op->next) {
+      if (!is_for(*op) || !holds_sums(*op) || !is_unit(*op) || !left_by_yield_only(*op) || !bounds_fit(*op)) continue;
+      order_.jammed.insert(op);
+      if (!sums_.count(op)) find_jammed(*op);
+    }
+    return !order_.jammed.empty();
+  }
+
+  /// Only one of the bounds moves with the unrolled loop: what the copies have in common is most of it.
+  bool bounds_fit(const Op& inner) const {
+    const auto lower = slope(ranges_, *inner.operands[0], loop_, inner);
+    const auto upper = slope(ranges_, *inner.operands[1], loop_, inner);
+    return lower && upper && (*lower == 0 || *upper == 0) && Wide(-1) <= *lower && *lower <= 1 && Wide(-1) <= *upper &&
+           *upper <= 1;
+  }
+
+  bool order_of(const Op& loop) {
+    if (!find_jammed(loop)) return false;
+    for (size_t k = 1; k < body_of(loop).args.size(); ++k) order_.chained.insert(body_of(loop).args[k]);
+    const Op* last = nullptr;
+    for (const Op* op = body_of(loop).first; op; op = op->next) last = order_.jammed.count(op) ? op : last;
+    bool behind = false;
+    for (const Op* op = body_of(loop).first; op != body_of(loop).last; op = op->next) {
+      if (order_.jammed.count(op)) {
+        if (!chain(*op)) return false;
+        behind = op == last;
+        continue;
+      }
+      const bool chained = order_.reads_chained(*op);
+      if (chained) order_.chained.insert(op->results.begin(), op->results.end());
+      if (!chained && !behind) continue;
+      if (!behind && !is_pure_inside(*op)) return false;
+      order_.late.insert(op);
+    }
+    return true;
+  }
+
+  static bool is_pure_inside(const Op& op) {
+    bool pure = ir::is_pure(op.code) || op.code == Opcode::if_;
+    for (Block* inner : op.blocks) {
+      ir::walk(*inner, [&](const Op& at) {
+        pure &= ir::is_pure(at.code) || at.code == Opcode::if_ || at.code == Opcode::yield_;
+      });
+    }
+    return pure;
+  }
+
+  /// A jammed loop may hand a chained value on, but not compute with it.
+  bool chain(const Op& inner) {
+    for (size_t k = 0; k < 3; ++k) {
+      if (order_.chained.count(inner.operands[k])) return false;
+    }
+    bool reads = false;
+    ir::walk(body_of(inner), [&](const Op& op) {
+      for (const Value* v : op.operands) reads |= order_.chained.count(v) != 0;
+    });
+    if (reads) return false;
+    for (size_t k = 0; k < inner.results.size(); ++k) {
+      if (!order_.chained.count(inner.operands[3 + k])) continue;
+      if (!is_overwritten(inner, k)) return false;
+      order_.chained.insert(inner.results[k]);
+    }
+    return true;
+  }
+
+  // --- dependences ----------------------------------------------------------------------------------------------
+
+  /// When the op runs: what an earlier copy does at a later place runs behind what a later copy does at an earlier one.
+  struct Place {
+    int at = 0;
+    bool mixed = false;  // in a jammed loop: nothing is said of the order of copies there
+  };
+
+  Place place_of(Op& op) const {
+    const Op* top = ancestor_in(body_of(loop_), op);
+    Place place;
+    for (const Op* at = body_of(loop_).first; at != top; at = at->next) {
+      place.at += order_.jammed.count(at) ? 2 : 0;
+    }
+    place.mixed = order_.jammed.count(top) != 0;
+    place.at += place.mixed;
+    return place;
+  }
+
+  bool may_mix() {
+    if (graph_.may_alias) return false;
+    std::vector<Op*> accesses;
+    ir::walk(body_of(loop_), [&](Op& op) {
+      if (is_access(op)) accesses.push_back(&op);
+    });
+    for (Op* x : accesses) {
+      for (Op* y : accesses) {
+        if (x->view() != y->view() || (x->code == Opcode::load_ && y->code == Opcode::load_)) continue;
+        const Distance d = distance(*x, *y, loop_);
+        if (d.kind == Distance::Kind::none) continue;
+        if (d.kind == Distance::Kind::constant &&
+            (d.iterations == 0 || d.iterations >= kMostCopies || d.iterations <= -kMostCopies)) {
+          continue;
+        }
+        const Place earlier = place_of(*x), later = place_of(*y);
+        const bool in_order = earlier.at < later.at || (earlier.at == later.at && !earlier.mixed);
+        if (!in_order && !touch_others(*x, *y)) return false;
+      }
+    }
+    return true;
+  }
+
+  /// x, up to kMostCopies - 1 iterations before y, touches another element than y.
+  bool touch_others(const Op& x, const Op& y) {
+    for (int64_t d = 1; d < kMostCopies; ++d) {
+      bool differ = false;
+      for (size_t n = 0; n < x.access->offset.size() && !differ; ++n) {
+        Affine before;
+        before.constant = x.access->offset[n];
+        bool known = true;
+        for (size_t t = 0; t < static_cast<size_t>(x.access->terms); ++t) {
+          const Value& term = *x.operands[x.first_term() + t];
+          if (x.access->coef[n][t] == 0) continue;
+          known &= visible_before(term, y);
+          if (known) before.add(ranges_.affine(term, y), x.access->coef[n][t]);
+        }
+        for (const auto& [atom, coef] : before.terms) {
+          known &= atom == induction(loop_) || ir::defined_outside(*atom, body_of(loop_));
+        }
+        if (!known) continue;
+        before.constant -= before.coef(*induction(loop_)) * d;
+        Affine below = row_at(ranges_, y, n, y);
+        below.add(before, -1);
+        Affine above;
+        above.add(below, -1);
+        below.constant += 1;
+        above.constant += 1;
+        for (const Affine* sum : {&below, &above}) {
+          differ |= sum->is_constant() ? sum->constant <= 0 : ranges_.proves_nonpositive(*sum, y);
+        }
+      }
+      if (!differ) return false;
+    }
+    return true;
+  }
+
+  ir::Graph& graph_;
+  Ranges& ranges_;
+  Op& loop_;
+  const std::set<const Op*>& sums_;
+  Order order_;
+};
+
+// --- rewriting ----------------------------------------------------------------------------------------------------
+
+class Jammer {
+ public:
+  Jammer(ir::Graph& graph, Ranges& ranges, Op& loop, const Order& order, int64_t copies)
+      : graph_(graph), ranges_(ranges), loop_(loop), order_(order), count_(copies), builder_(graph) {
+    for (int64_t u = 0; u < copies; ++u) copies_.emplace_back(graph);
+  }
+
+  /// The loop over groups of iterations, in front of the loop, which does those that are left.
+  Op* run() {
+    Builder& b = builder_;
+    b.set_loc(loop_.loc);
+    b.set_before(&loop_);
+    Value *lower = loop_.operands[0], *upper = loop_.operands[1];
+    Value* trips = b.op(Opcode::pymax_, {b.op(Opcode::sub_, {upper, lower}), b.i64(0)});
+    Value* middle = b.op(Opcode::add_, {lower, whole_groups(trips)});
+    ir::Loop attributes = *loop_.loop;
+    attributes.chunk = (attributes.chunk + count_ - 1) / count_;
+    attributes.le = (attributes.le + count_ - 1) / count_;
+    const std::vector<Value*> inits(loop_.operands.begin() + 3, loop_.operands.end());
+    Op* groups = b.for_loop(lower, middle, b.i64(count_), inits, std::move(attributes));
+    loop_.operands[0] = middle;
+    for (size_t k = 0; k < inits.size(); ++k) loop_.operands[3 + k] = groups->results[k];
+    const Block& from = body_of(loop_);
+    Block& into = body_of(*groups);
+    for (size_t k = 0; k < from.args.size(); ++k) {
+      into.args[k]->name = from.args[k]->name;
+      copies_[0].map(from.args[k], into.args[k]);
+    }
+    b.set_block(&into);
+    for (int64_t u = 1; u < count_; ++u) copies_[u].map(from.args[0], b.op(Opcode::add_, {into.args[0], b.i64(u)}));
+    body(from, into);
+    end(from, into);
+    return groups;
+  }
+
+  /// The copies' common loop, by the loop that they are copies of.
+  Op* common(const Op* inner) const {
+    const auto found = common_.find(inner);
+    return found == common_.end() ? nullptr : found->second;
+  }
+
+ private:
+  Value* whole_groups(Value* trips) {
+    Builder& b = builder_;
+    if ((count_ & (count_ - 1)) != 0) {
+      return b.op(Opcode::mul_, {b.op(Opcode::floordiv_, {trips, b.i64(count_)}), b.i64(count_)});
+    }
+    int64_t bits = 0;
+    while (int64_t{1} << bits < count_) ++bits;
+    return b.op(Opcode::mul_, {b.op(Opcode::shr_, {trips, b.i64(bits)}), b.i64(count_)});
+  }
+
+  void body(const Block& from, Block& into) {
+    std::vector<const Op*> segment;
+    const auto flush = [&] {
+      for (Copier& copy : copies_) {
+        for (const Op* op : segment) {
+          if (op->code != Opcode::poll_ || &copy == &copies_[0]) into.append(copy.copy(*op));
+        }
+      }
+      segment.clear();
+    };
+    for (const Op* op = from.first; op != from.last; op = op->next) {
+      if (order_.jammed.count(op)) {
+        flush();
+        inner_loop(*op, into);
+      } else if (!order_.late.count(op)) {
+        segment.push_back(op);
+      }
+    }
+    flush();
+  }
+
+  /// What comes after all jammed loops, copy by copy, and the values for the next group.
+  void end(const Block& from, Block& into) {
+    builder_.set_block(&into);
+    for (int64_t u = 0; u < count_; ++u) {
+      Copier& copy = copies_[u];
+      for (size_t k = 1; u > 0 && k < from.args.size(); ++k) {
+        copy.map(from.args[k], copies_[u - 1].of(from.last->operands[k - 1]));
+      }
+      for (const Op* op = from.first; op != from.last; op = op->next) {
+        if (order_.jammed.count(op)) hand_on(*op, u);
+        if (order_.late.count(op) && (op->code != Opcode::poll_ || u == 0)) into.append(copy.copy(*op));
+      }
+    }
+    std::vector<Value*> next;
+    for (Value* v : from.last->operands) next.push_back(copies_.back().of(v));
+    builder_.set_block(&into);
+    builder_.yield(next);
+  }
+
+  /// What a loop leaves of its last iteration is what was there before where it has none.
+  void hand_on(const Op& inner, int64_t u) {
+    Copier& copy = copies_[u];
+    for (size_t k = 0; k < inner.results.size(); ++k) {
+      if (!order_.is_late_result(inner, k)) continue;
+      Value* made = copy.of(inner.results[k]);
+      if (ranges_.trips(inner).lo > 0) continue;
+      Value* runs = builder_.op(Opcode::lt_, {copy.of(inner.operands[0]), copy.of(inner.operands[1])});
+      copy.map(inner.results[k], builder_.select(runs, made, copy.of(inner.operands[3 + k])));
+    }
+  }
+
+  struct Bounds {
+    Value *lower, *upper;
+  };
+
+  void inner_loop(const Op& inner, Block& into) {
+    Builder& b = builder_;
+    b.set_loc(inner.loc);
+    b.set_block(&into);
+    const Wide lower = *slope(ranges_, *inner.operands[0], loop_, inner);
+    const Wide upper = *slope(ranges_, *inner.operands[1], loop_, inner);
+    std::vector<std::vector<Value*>> values(copies_.size());  // carried values, by copy
+    for (size_t u = 0; u < copies_.size(); ++u) {
+      for (size_t k = 0; k < inner.results.size(); ++k) {
+        values[u].push_back(order_.is_late_result(inner, k) ? b.constant(inner.results[k]->type.dtype, 0)
+                                                            : copies_[u].of(inner.operands[3 + k]));
+      }
+    }
+    const auto bound = [&](size_t k, bool last) {
+      return copies_[last ? copies_.size() - 1 : 0].of(inner.operands[k]);
+    };
+    // From the last lower bound of all to the first upper bound of all.
+    const Bounds all{bound(0, lower > 0), bound(1, upper < 0)};
+    if (lower != 0) {
+      for (size_t u = 0; u < copies_.size(); ++u) {
+        if (copies_[u].of(inner.operands[0]) == all.lower) continue;
+        b.set_block(&into);
+        Value* until = b.op(Opcode::pymin_, {all.lower, copies_[u].of(inner.operands[1])});
+        alone(inner, u, {copies_[u].of(inner.operands[0]), until}, values[u], into);
+      }
+    }
+    together(inner, all, values, into);
+    if (upper != 0) {
+      for (size_t u = 0; u < copies_.size(); ++u) {
+        if (copies_[u].of(inner.operands[1]) == all.upper) continue;
+        b.set_block(&into);
+        Value* from = b.op(Opcode::pymax_, {all.lower, all.upper});
+        alone(inner, u, {from, copies_[u].of(inner.operands[1])}, values[u], into);
+      }
+    }
+    for (size_t u = 0; u < copies_.size(); ++u) {
+      for (size_t k = 0; k < inner.results.size(); ++k) copies_[u].map(inner.results[k], values[u][k]);
+    }
+  }
+
+  /// A part of one copy's loop, of fewer iterations than there are copies.
+  void alone(const Op& inner, size_t u, Bounds bounds, std::vector<Value*>& values, Block& into) {
+    Op* made = copies_[u].copy(inner);
+    made->operands = {bounds.lower, bounds.upper, made->operands[2]};
+    made->operands.insert(made->operands.end(), values.begin(), values.end());
+    if (adds_up(inner)) {
+      made->loop->simd = made->loop->parallel = false;
+      for (ir::Carried& c : made->loop->carried) c = {};
+    }
+    into.append(made);
+    values = made->results;
+  }
+
+  void together(const Op& inner, Bounds bounds, std::vector<std::vector<Value*>>& values, Block& into) {
+    Builder& b = builder_;
+    b.set_block(&into);
+    ir::Loop attributes = *inner.loop;
+    attributes.carried.clear();
+    const size_t each = inner.results.size();
+    std::vector<Value*> inits;
+    for (size_t u = 0; u < copies_.size(); ++u) {
+      for (ir::Carried c : inner.loop->carried) {
+        const auto offset = static_cast<int>(u * each);
+        if (c.leader >= 0) c.leader += offset;
+        if (c.tie >= 0) c.tie += offset;
+        attributes.carried.push_back(c);
+      }
+      inits.insert(inits.end(), values[u].begin(), values[u].end());
+    }
+    Op* made = b.for_loop(bounds.lower, bounds.upper, copies_[0].of(inner.operands[2]), inits, std::move(attributes));
+    common_[&inner] = made;
+    const Block& from = body_of(inner);
+    Block& block = body_of(*made);
+    block.args[0]->name = from.args[0]->name;
+    for (size_t u = 0; u < copies_.size(); ++u) {
+      copies_[u].map(from.args[0], block.args[0]);
+      for (size_t k = 0; k < each; ++k) {
+        Value* arg = block.args[1 + u * each + k];
+        arg->name = from.args[1 + k]->name;
+        copies_[u].map(from.args[1 + k], arg);
+      }
+    }
+    body(from, block);
+    std::vector<Value*> next;
+    for (Copier& copy : copies_) {
+      for (Value* v : from.last->operands) next.push_back(copy.of(v));
+    }
+    b.set_block(&block);
+    b.yield(next);
+    for (size_t u = 0; u < copies_.size(); ++u) {
+      for (size_t k = 0; k < each; ++k) values[u][k] = made->results[u * each + k];
+    }
+  }
+
+  ir::Graph& graph_;
+  Ranges& ranges_;
+  Op& loop_;
+  const Order& order_;
+  int64_t count_;
+  Builder builder_;
+  std::vector<Copier> copies_;
+  std::map<const Op*, Op*> common_;
+};
+
+// --- which loops, and how many iterations
+// -----------------------------------------------------------------------------
+
+class Jam {
+ public:
+  explicit Jam(ir::Graph& graph) : graph_(graph) {}
+
+  bool run() {
+    bool changed = false;
+    while (Op* sums = next()) {
+      done_.insert(sums);
+      changed |= nest(*sums);
+    }
+    return changed;
+  }
+
+ private:
+  struct Target {
+    Op* loop = nullptr;
+    int64_t copies = 1;
+  };
+
+  Op* next() {
+    sums_.clear();
+    Op* found = nullptr;
+    ir::walk(*graph_.body, [&](Op& op) {
+      if (!adds_up(op)) return;
+      sums_.insert(&op);
+      if (!found && !done_.count(&op)) found = &op;
+    });
+    return found;
+  }
+
+  bool nest(Op& sums) {
+    if (streams(sums)) return false;
+    std::vector<Target> targets = targets_of(sums);
+    if (targets.empty()) return false;
+    choose(sums, targets);
+    bool changed = false;
+    const Op* inside = &sums;
+    for (size_t n = targets.size(); n-- > 0;) {  // outermost first
+      if (targets[n].copies < 2) continue;
+      Ranges ranges(graph_);
+      Op& loop = *targets[n].loop;
+      const auto order = Candidate(graph_, ranges, loop, sums_).find();
+      if (!order || !order->jammed.count(inside)) continue;
+      remark(graph_, ir::Severity::note, kStage, loop.loc,
+             std::to_string(targets[n].copies) + " iterations of the loop at " + line_of(graph_, loop.loc) +
+                 " run together");
+      Jammer jammer(graph_, ranges, loop, *order, targets[n].copies);
+      jammer.run();
+      changed = true;
+      for (const Op* op : order->jammed) {
+        if (sums_.count(op)) done_.insert(op);
+      }
+      inside = jammer.common(inside);
+      for (size_t m = 0; m < n; ++m) {
+        if (Op* common = jammer.common(targets[m].loop)) targets[m].loop = common;
+      }
+      ir::walk(*graph_.body, [&](Op& op) {
+        if (adds_up(op) && sums_.insert(&op).second) done_.insert(&op);
+      });
+    }
+    return changed;
+  }
+
+  static Op* lane_loop(Op& sums) {
+    Op* found = nullptr;
+    for (Op* at = &sums; at; at = ir::enclosing_loop(*at->parent)) {
+      if (is_for(*at) && at->loop->simd) found = at;
+    }
+    return found;
+  }
+
+  /// Is an array read whose every element is used once? Then memory is what the loops wait for.
+  static bool streams(Op& sums) {
+    bool found = false;
+    ir::walk(body_of(sums), [&](const Op& op) {
+      if (op.code != Opcode::load_) return;
+      bool once = true;
+      for (const Op* at = &sums; at; at = ir::enclosing_loop(*at->parent)) once &= is_for(*at) && follows(op, *at);
+      found |= once;
+    });
+    return found;
+  }
+
+  /// Does the element depend on which iteration of the loop it is?
+  static bool follows(const Op& access, const Op& loop) {
+    const auto from = access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term());
+    return std::any_of(from, access.operands.end(), [&](const Value* v) { return depends(*v, loop); });
+  }
+
+  static bool depends(const Value& v, const Op& loop) {
+    if (&v == induction(loop)) return true;
+    if (ir::defined_outside(v, body_of(loop)) || !v.op) return false;
+    return std::any_of(v.op->operands.begin(), v.op->operands.end(),
+                       [&](const Value* operand) { return depends(*operand, loop); });
+  }
+
+  /// Loops around the sums that may be unrolled and whose iterations load something together; the innermost first.
+  std::vector<Target> targets_of(Op& sums) {
+    std::vector<Target> targets;
+    for (Op* at = ir::enclosing_loop(*sums.parent); at && targets.size() < 2; at = ir::enclosing_loop(*at->parent)) {
+      if (!is_for(*at)) break;
+      if (at->loop->simd) continue;
+      bool shared = false, own = false;
+      ir::walk(body_of(sums), [&](const Op& op) {
+        if (op.code == Opcode::load_) (moves_access(op, *at) ? own : shared) = true;
+        for (const Value* v : op.operands) own |= ir::defined_outside(*v, body_of(sums)) && moves(*v, *at);
+      });
+      if (!shared || !own) continue;
+      Ranges ranges(graph_);
+      const auto order = Candidate(graph_, ranges, *at, sums_).find();
+      if (order && order->jammed.count(&sums)) targets.push_back({at});
+    }
+    return targets;
+  }
+
+  /// As few loads for each sum as there are registers for.
+  void choose(Op& sums, std::vector<Target>& targets) {
+    const Op* lanes = lane_loop(sums);
+    const bool across = lanes && lanes != &sums;
+    const int64_t registers = graph_.registers;
+    std::vector<std::vector<bool>> loads;  // by load: does it move with the target?
+    int64_t ops = 0;
+    ir::walk(body_of(sums), [&](const Op& op) {
+      ++ops;
+      if (op.code != Opcode::load_) return;
+      loads.emplace_back();
+      for (const Target& t : targets) loads.back().push_back(moves_access(op, *t.loop));
+    });
+    const auto carried = static_cast<int64_t>(sums.results.size());
+    double least = kWorthIt * static_cast<double>(loads.size()) / static_cast<double>(carried) + 1e-9;
+    int64_t inner_best = 1, outer_best = 1;
+    for (int64_t inner = 1; inner <= kMostCopies; inner *= 2) {
+      for (int64_t outer = 1; outer <= (targets.size() > 1 ? kMostCopies : 1); ++outer) {
+        int64_t made = 0, kept = 1;
+        for (const std::vector<bool>& load : loads) {
+          const bool with_outer = load.size() > 1 && load[1];
+          made += (load[0] ? inner : 1) * (with_outer ? outer : 1);
+          if (!load[0]) kept += with_outer ? outer : 1;
+        }
+        const int64_t all = carried * inner * outer;
+        // Lanes across the sums: two vectors of each, and of what is loaded.
+        if (across ? 2 * (all + 1) + 1 > registers : all + kept > registers) continue;
+        if (ops * inner * outer > kMostOps) continue;
+        const double cost = static_cast<double>(made) / static_cast<double>(all);
+        if (cost >= least) continue;
+        least = cost;
+        inner_best = inner;
+        outer_best = outer;
+      }
+    }
+    targets[0].copies = inner_best;
+    if (targets.size() > 1) targets[1].copies = outer_best;
+  }
+
+  ir::Graph& graph_;
+  std::set<const Op*> sums_, done_;
+};
+
+}  // namespace
+
+bool jam(ir::Graph& graph) { return !graph.may_alias && Jam(graph).run(); }
+
+}  // namespace appy::passes

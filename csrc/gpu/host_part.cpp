@@ -107,6 +107,50 @@ class Splitter {
     return op(Opcode::pymax_, span, builder_.i64(0));
   }
 
+  /// The greatest value of a sum, with loops' variables and minima taken apart, the innermost first.
+  std::optional<passes::Wide> greatest(const passes::Affine& sum, const Op& where, int depth = 8) {
+    if (sum.is_constant()) return sum.constant;
+    if (depth == 0) return {};
+    const auto inner = std::max_element(sum.terms.begin(), sum.terms.end(), [](const auto& a, const auto& b) {
+      return depth_of(*a.first) < depth_of(*b.first);
+    });
+    const auto [v, coef] = *inner;
+    const auto instead = [&](const Value& bound, int64_t more, const Op& at) {
+      passes::Affine by = ranges_.affine(bound, at), rest = sum;
+      by.constant += more;
+      rest.add(*v, -coef);
+      rest.add(by, coef);
+      return greatest(rest, at, depth - 1);
+    };
+    if (v->op) {
+      const Opcode least = coef > 0 ? Opcode::pymin_ : Opcode::pymax_;
+      if (v->op->code != least) return {};
+      const auto a = instead(*v->op->operands[0], 0, where), b = instead(*v->op->operands[1], 0, where);
+      return a && b ? std::min(*a, *b) : a ? a : b;
+    }
+    const Op* loop = v->block->owner;
+    if (!loop || loop->code != Opcode::for_ || v->index != 0) return {};
+    const auto step = passes::constant(*loop->operands[2]);
+    if (!step || *step < 1) return {};
+    return coef > 0 ? instead(*loop->operands[1], -1, *loop) : instead(*loop->operands[0], 0, *loop);
+  }
+
+  static int depth_of(const Value& v) {
+    int depth = 0;
+    for (const ir::Block* at = v.op ? v.op->parent : v.block; at && at->owner; at = at->owner->parent) ++depth;
+    return depth;
+  }
+
+  /// As many iterations as the host can count, or as there are at most: what tiles leave to a loop inside them.
+  int trips_or_bound(const Op& loop) {
+    if (const int count = trips(loop); count >= 0 || passes::constant(*loop.operands[2]) != 1) return count;
+    passes::Affine span = ranges_.affine(*loop.operands[1], loop);
+    span.add(ranges_.affine(*loop.operands[0], loop), -1);
+    const auto bound = greatest(span, loop);
+    if (!bound || *bound < 0 || *bound > INT32_MAX) return -1;
+    return word(builder_.i64(static_cast<int64_t>(*bound)));
+  }
+
   bool is_natural(const Value& v) { return ranges_.of(v).lo >= 0; }
 
   /// Something that the host computes and that is at least the value; null where nothing is known.
@@ -217,7 +261,7 @@ class Splitter {
     }
     ir::walk(*outer.blocks[0], [&](const Op& op) {
       if (op.mapping != Mapping::lanes || op.code != Opcode::for_) return;
-      const int count = trips(op);
+      const int count = trips_or_bound(op);
       size.lane_trips.push_back(count);
       if (count < 0) extent_along(op, size);
     });
@@ -234,10 +278,13 @@ class Splitter {
     size.product = *passes::product_of(outer);
     const passes::Product& p = size.product;
     for (size_t k = 0; k + 2 < p.nest.size(); ++k) size.repeats.push_back(trips(*p.nest[k]));
-    size.rows = trips(p.rows());
-    size.columns = trips(p.columns());
-    // Rows of different lengths: none is longer than that.
-    if (size.columns < 0) size.columns = word(most(*p.columns().operands[1]));
+    // Rows of different lengths, and tiles of a recurrence: no more than that.
+    const auto at_most = [&](const Op& loop) {
+      const int count = trips_or_bound(loop);
+      return count < 0 ? word(most(*loop.operands[1])) : count;
+    };
+    size.rows = at_most(p.rows());
+    size.columns = at_most(p.columns());
     size.steps = trips(*p.steps);
   }
 

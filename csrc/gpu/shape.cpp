@@ -67,7 +67,9 @@ int64_t tiles_of(const Sizes& sizes, const ProductSize& product, const KernelSha
   const int64_t down = (sizes.at(product.rows, 0) + tiling.rows - 1) / tiling.rows;
   const int64_t across = (sizes.at(product.columns, 0) + tiling.columns - 1) / tiling.columns;
   const int64_t all = std::max<int64_t>(down, 0) * std::max<int64_t>(across, 0) * sizes.product(product.repeats, 1);
-  return product.product.rectangular ? all : (all + 1) / 2;
+  if (product.product.rectangular || down < 1) return all;
+  // A triangle, and what rows there are beyond it.
+  return all - all * std::min(across, down) / (2 * down);
 }
 
 /// Tiles pay where there are enough to keep the multiprocessors busy, and enough steps for what is shared to be used.

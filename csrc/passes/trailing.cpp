@@ -51,11 +51,14 @@ class Mover {
 
   bool independent() {
     std::vector<const Op*> inside, all;
+    bool own_arrays = false;
     ir::walk(tile_body(), [&](const Op& op) {
+      own_arrays |= op.code == Opcode::alloc_;
       if (!is_access(op)) return;
       all.push_back(&op);
       if (is_inside(op, body_of(rows_))) inside.push_back(&op);
     });
+    if (own_arrays) return false;  // an iteration's array is gone when the tile is done
     for (const Op* behind : inside) {
       for (const Op* other : all) {
         if (behind->view() != other->view()) continue;

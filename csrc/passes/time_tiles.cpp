@@ -1,0 +1,460 @@
+// Time tiling of stencils: `for t` around phases, each of which goes over all rows, takes several t at a time, block by
+// block of rows, so that a block stays in a core's cache. Split tiling (Grosser and others, "Split tiling for GPUs:
+// automatic parallelization using trapezoidal tiles", 2013; the same idea without the name in Krishnamoorthy and
+// others, "Effective automatic parallelization of stencil computations", 2007): first all blocks, each phase on the
+// points that need nothing of other blocks, which get fewer with each phase; then, between each two blocks, what was
+// left out. Both kinds start with all workers at once. Within a tile the points are skewed (Wolf and Lam, 1991): a
+// strip of rows goes through all phases, each some rows behind the one before, so that what is live are a few rows a
+// phase.
+//
+// Rules for editors:
+// 1. With R(t, p) = right + t * slope_right of phase p and L likewise, a point needs points of phases before as
+// stencil.h
+//    says. Block [low, high) computes [low + L, high - R), the tile between two blocks [bound - R, bound + L): together
+//    each point once. A block needs (steps - 1) * (slopes) + the greatest starts + the reach in rows for tiles between
+//    blocks to be independent of each other.
+// 2. Point x of (t, p) stands in the strip of x + R(t, p), so that what it needs stands in that strip or one before.
+// 3. The order of a phase's points is free: no two of them touch a row that one of them writes, but for its own.
+
+#include "passes/time_tiles.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "ir/builder.h"
+#include "passes/copier.h"
+#include "passes/final_values.h"
+#include "passes/loops.h"
+#include "passes/stencil.h"
+#include "passes/subscripts.h"
+
+namespace appy::passes {
+
+bool dce(ir::Graph&);
+
+using ir::Block;
+using ir::Builder;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+constexpr std::string_view kStage = "time_tiles";
+
+// Bytes. Half of the second-level cache of a small core, half of the first-level one, and what a tile has at least for
+// its loops to be long enough.
+constexpr int64_t kCache = int64_t{512} << 10;
+constexpr int64_t kStrip = int64_t{16} << 10;
+constexpr int64_t kTile = int64_t{64} << 10;
+// Blocks that are wanted, and at most.
+constexpr int64_t kBlocks = 16;
+constexpr int64_t kMostBlocks = 64;
+// Iterations of the loop around the phases: so many more only save barriers.
+constexpr int64_t kFewSteps = 4;
+constexpr int64_t kMostSteps = 64;
+constexpr int64_t kMostRows = 4096;
+constexpr int64_t kFar = int64_t{1} << 50;  // beyond any row
+
+class Tiler {
+ public:
+  Tiler(ir::Graph& graph, const Stencil& stencil, std::optional<TileSizes> sizes)
+      : graph_(graph), stencil_(stencil), loop_(*stencil.loop), sizes_(sizes), b_(graph), values_(*stencil.loop) {}
+
+  /// Can the scalars be had that the loop leaves, and those that polls tell?
+  bool has_scalars() {
+    for (size_t k = 0; k < carried_count(loop_); ++k) {
+      if (!values_.last_counts(k)) return false;
+    }
+    bool found = true;
+    ir::walk(body_of(loop_), [&](const Op& op) {
+      if (op.code != Opcode::poll_) return;
+      for (const Value* v : op.operands) found &= values_.may_emit(*v);
+    });
+    for (const Value* v : handed_to_phases()) found &= values_.may_emit(*v);
+    return found;
+  }
+
+  void run() {
+    b_.set_loc(loop_.loc);
+    b_.set_before(&loop_);
+    choose_sizes();
+    std::vector<ir::Type> types;
+    for (const Value* v : loop_.results) types.push_back(v->type);
+    Op* choice = b_.if_op(pays_, types);
+    std::vector<Value*> to(graph_.value_count());
+    for (size_t k = 0; k < types.size(); ++k) {
+      Value* result = choice->results.size() > k ? choice->results[k] : ir::add_result(*choice, types[k]);
+      result->name = loop_.results[k]->name;
+      to[loop_.results[k]->id] = result;
+    }
+    ir::replace_uses(graph_, to);
+    loop_.parent->remove(&loop_);
+    b_.set_block(choice->blocks[1]);
+    choice->blocks[1]->append(&loop_);
+    b_.yield(loop_.results);
+    b_.set_block(choice->blocks[0]);
+    const std::vector<Value*> results = groups();
+    b_.set_block(choice->blocks[0]);
+    b_.yield(results);
+  }
+
+ private:
+  Value* i64(int64_t v) { return b_.i64(v); }
+  Value* add(Value* x, Value* y) { return b_.op(Opcode::add_, {x, y}); }
+  Value* add(Value* x, int64_t y) { return y == 0 ? x : add(x, i64(y)); }
+  Value* sub(Value* x, Value* y) { return b_.op(Opcode::sub_, {x, y}); }
+  Value* mul(Value* x, Value* y) { return b_.op(Opcode::mul_, {x, y}); }
+  Value* times(Value* x, int64_t y) { return y == 1 ? x : mul(x, i64(y)); }
+  Value* over(Value* x, Value* y) { return b_.op(Opcode::floordiv_, {x, y}); }
+  Value* least(Value* x, Value* y) { return b_.op(Opcode::pymin_, {x, y}); }
+  Value* most(Value* x, Value* y) { return b_.op(Opcode::pymax_, {x, y}); }
+
+  Value* emit(const Affine& sum) {
+    Value* total = i64(static_cast<int64_t>(sum.constant));
+    for (const auto& [term, coef] : sum.terms) {
+      total = add(total, times(const_cast<Value*>(term), static_cast<int64_t>(coef)));
+    }
+    return total;
+  }
+
+  /// Values that phases hand on, from where they begin.
+  std::vector<Value*> handed_to_phases() const {
+    std::vector<Value*> found;
+    const auto note = [&](const Op& op) {
+      for (Value* v : op.operands) {
+        const Block* home = v->op ? v->op->parent : v->block;
+        if (home != &body_of(loop_) || !stencil_.handed_on.contains(v)) continue;
+        if (std::find(found.begin(), found.end(), v) == found.end()) found.push_back(v);
+      }
+    };
+    for (const Phase& phase : stencil_.phases) {
+      for (Op* op : phase.ops) {
+        note(*op);
+        for (Block* block : op->blocks) ir::walk(*block, note);
+      }
+    }
+    return found;
+  }
+
+  /// Bytes of a row of everything that the phases go through.
+  Value* row_bytes() {
+    std::unordered_map<const Value*, size_t> dimension = stencil_.dimension;
+    std::vector<const Value*> views;
+    for (const Phase& phase : stencil_.phases) {
+      if (!phase.loop) continue;
+      ir::walk(body_of(*phase.loop), [&](const Op& op) {
+        if (!is_access(op) || std::find(views.begin(), views.end(), op.view()) != views.end()) return;
+        if (!ir::defined_outside(*op.view(), body_of(loop_))) return;
+        for (size_t d = 0; d < op.access->offset.size() && !dimension.contains(op.view()); ++d) {
+          if (row(op, d).coef(*induction(*phase.loop)) != 0) dimension[op.view()] = d;
+        }
+        if (dimension.contains(op.view())) views.push_back(op.view());
+      });
+    }
+    Value* total = nullptr;
+    for (const Value* view : views) {
+      Value* bytes = i64(ir::size_of(view->type.dtype));
+      for (int d = 0; d < view->type.rank; ++d) {
+        if (static_cast<size_t>(d) != dimension.at(view)) bytes = mul(bytes, b_.dim(const_cast<Value*>(view), d));
+      }
+      total = total ? add(total, bytes) : bytes;
+    }
+    return most(total, i64(1));
+  }
+
+  void choose_sizes() {
+    trips_ = emit_trips(b_, loop_);
+    for (const Phase& phase : stencil_.phases) {
+      Value *first = nullptr, *end = nullptr;
+      if (phase.loop) {
+        first = add(phase.loop->operands[0], -phase.shift), end = add(phase.loop->operands[1], -phase.shift);
+      } else {
+        first = emit(phase.row), end = add(first, 1);
+      }
+      rows_.push_back({first, end});
+      first_ = first_ ? least(first_, first) : first;
+      end_ = end_ ? most(end_, end) : end;
+    }
+    count_ = most(sub(end_, first_), i64(0));
+    const int64_t slopes = stencil_.slope_left + stencil_.slope_right;
+    const int64_t starts = stencil_.most_left + stencil_.most_right + stencil_.reach;
+    const auto block_of = [&](Value* steps) { return add(times(steps, slopes), starts); };
+    if (sizes_) {
+      steps_ = most(least(trips_, i64(sizes_->steps)), i64(1));
+      strip_ = i64(sizes_->strip);
+      blocks_ = stencil_.parallel ? over(count_, most(block_of(steps_), i64(sizes_->rows))) : i64(1);
+      blocks_ = most(blocks_, i64(1));
+      pays_ = b_.boolean(true);
+      return;
+    }
+    Value* row = row_bytes();
+    strip_ = most(least(over(i64(kStrip), row), i64(kMostRows)), i64(1));
+    Value* live = sub(over(i64(kCache), row), strip_);
+    if (stencil_.slope_right > 1) live = over(live, i64(stencil_.slope_right));
+    Value* wanted = i64(kMostSteps);
+    if (slopes > 0) wanted = most(over(count_, i64(2 * kBlocks * slopes)), i64(kFewSteps));
+    steps_ = least(least(live, wanted), least(trips_, i64(kMostSteps)));
+    Value* many = b_.op(Opcode::ge_, {steps_, i64(2)});
+    steps_ = most(steps_, i64(1));
+    Value* small = b_.op(Opcode::le_, {mul(count_, row), i64(4 * kTile)});
+    if (stencil_.parallel) {
+      Value* block = most(block_of(steps_), over(i64(kTile), row));
+      blocks_ = most(least(over(count_, most(block, i64(1))), i64(kMostBlocks)), i64(1));
+      Value* several = b_.op(Opcode::ge_, {blocks_, i64(2)});
+      pays_ = b_.op(Opcode::and_, {many, b_.op(Opcode::or_, {several, small})});
+    } else {
+      blocks_ = i64(1);
+      pays_ = many;
+    }
+  }
+
+  ir::Loop control() const {
+    ir::Loop made;
+    made.annotated = loop_.loop->annotated;
+    return made;
+  }
+
+  /// Opens a loop from 0 on; the builder stands in its body.
+  Op* count_to(Value* end, ir::Loop kind, const char* name, std::span<Value* const> inits = {}) {
+    Op* made = b_.for_loop(i64(0), end, i64(1), inits, std::move(kind));
+    induction(*made)->name = name;
+    b_.set_block(&body_of(*made));
+    return made;
+  }
+
+  /// The loop by groups of its iterations; the results.
+  std::vector<Value*> groups() {
+    Value* zero = i64(0);
+    Value* groups = over(add(trips_, add(steps_, -1)), steps_);
+    const std::vector<Value*> inits(loop_.operands.begin() + 3, loop_.operands.end());
+    Op* group = b_.for_loop(zero, groups, i64(1), inits, control());
+    Block& body = body_of(*group);
+    induction(*group)->name = "group";
+    std::vector<Value*> carried(body.args.begin() + 1, body.args.end());
+    for (size_t k = 0; k < carried.size(); ++k) carried[k]->name = body_of(loop_).args[1 + k]->name;
+    b_.set_block(&body);
+    begin_ = mul(induction(*group), steps_);
+    here_ = least(steps_, sub(trips_, begin_));
+    values_.at(iteration(begin_), carried);
+    for (const Op* op = body_of(loop_).first; op; op = op->next) {
+      if (op->code != Opcode::poll_) continue;
+      std::vector<Value*> state;
+      for (Value* v : op->operands) state.push_back(values_.emit(b_, v));
+      b_.poll(state);
+    }
+    // An interrupt finds the scalars of the group's first iteration: others may be under way.
+    for (Value* v : handed_to_phases()) handed_[v] = values_.emit(b_, v);
+    ir::walk(body_of(loop_), [&](const Op& op) {
+      if (op.code != Opcode::poll_) return;
+      for (Value* v : op.operands) state_[v] = values_.emit(b_, v);
+    });
+    tiles();
+    b_.set_block(&body);
+    values_.at(iteration(add(begin_, add(here_, -1))), carried);
+    std::vector<Value*> next;
+    for (Value* v : body_of(loop_).last->operands) next.push_back(values_.emit(b_, v));
+    b_.yield(next);
+    return group->results;
+  }
+
+  /// The loop's variable in its n-th iteration.
+  Value* iteration(Value* n) { return add(loop_.operands[0], times(n, *constant(*loop_.operands[2]))); }
+
+  /// Both kinds of tiles of a group, and their strips.
+  void tiles() {
+    const int64_t left = stencil_.slope_left, right = stencil_.slope_right;
+    Value* last = add(here_, -1);
+    // Behind the last row, so that every phase has come to its end.
+    Value* behind = add(end_, add(times(last, right), stencil_.most_right));
+    Value* span = add(times(last, left + right), stencil_.most_left + stencil_.most_right);
+    const bool both = constant(*blocks_) != int64_t{1};
+    Op* kinds = nullptr;
+    Value *kind = i64(0), *between = nullptr;
+    Value* tiles = blocks_;
+    if (both) {
+      kinds = count_to(i64(2), control(), "between");
+      kind = induction(*kinds);
+      between = b_.op(Opcode::gt_, {kind, i64(0)});
+      tiles = sub(blocks_, kind);
+      span = mul(span, kind);
+    } else {
+      span = i64(0);
+    }
+    const auto by_kind = [&](int64_t block, int64_t gap) -> Value* {
+      return between ? b_.select(between, i64(gap), i64(block)) : i64(block);
+    };
+    slope_low_ = by_kind(left, -right);
+    slope_high_ = by_kind(-right, left);
+    for (const Phase& phase : stencil_.phases) {
+      starts_.push_back({by_kind(phase.left, -phase.right), by_kind(-phase.right, phase.left)});
+    }
+    ir::Loop across = control();
+    across.parallel = stencil_.parallel;
+    across.threads = stencil_.threads;
+    Op* tile = count_to(tiles, across, "tile");
+    Value* n = induction(*tile);
+    const auto bound = [&](Value* at) { return add(first_, over(mul(at, count_), blocks_)); };
+    Value *at_low = add(n, kind), *at_high = add(n, 1);
+    // The first block has no lower end, the last one no upper end.
+    Value* no_low = most(sub(i64(1), at_low), i64(0));
+    Value* no_high = most(add(sub(at_high, blocks_), 1), i64(0));
+    low_ = sub(bound(at_low), times(no_low, kFar));
+    high_ = add(bound(at_high), times(no_high, kFar));
+    Op* strips = b_.for_loop(most(low_, first_), least(add(high_, span), behind), strip_, {}, control());
+    induction(*strips)->name = "strip";
+    b_.set_block(&body_of(*strips));
+    Op* steps = count_to(here_, control(), "step");
+    step_body(*induction(*strips), *induction(*steps));
+    for (Op* loop : {steps, strips, tile, kinds}) {
+      if (!loop) continue;
+      b_.set_block(&body_of(*loop));
+      b_.yield({});
+    }
+  }
+
+  /// All phases of one iteration, in one strip.
+  void step_body(Value& strip, Value& step) {
+    Copier copier(graph_);
+    copier.map(induction(loop_), iteration(add(begin_, &step)));
+    for (const auto& [from, to] : handed_) copier.map(from, to);
+    const Block& block = *b_.block();
+    std::set<const Op*> own;
+    for (const Phase& phase : stencil_.phases) own.insert(phase.ops.begin(), phase.ops.end());
+    for (const Op* op = body_of(loop_).first; op != body_of(loop_).last; op = op->next) {
+      const bool computes = ir::is_pure(op->code) || op->code == Opcode::load_;
+      if (!computes || own.contains(op) || stencil_.handed_on.contains(op->result())) continue;
+      const_cast<Block&>(block).append(copier.copy(*op));
+    }
+    // The strip's rows are those that many phases ago were at this place.
+    Value* low = add(low_, mul(&step, slope_low_));
+    Value* high = add(high_, mul(&step, slope_high_));
+    Value* from = sub(&strip, times(&step, stencil_.slope_right));
+    for (size_t p = 0; p < stencil_.phases.size(); ++p) {
+      const Phase& phase = stencil_.phases[p];
+      Value* first = most(rows_[p].first, most(add(low, starts_[p].low), add(from, -phase.right)));
+      Value* end = least(rows_[p].second, least(add(high, starts_[p].high), add(add(from, strip_), -phase.right)));
+      ir::Loop kind;
+      if (phase.loop) {
+        kind = *phase.loop->loop;
+        kind.carried.clear();
+        kind.parallel = kind.tiles = false;
+        kind.collapse = 1;
+        kind.chunk = kind.le = 0;
+        kind.threads = 0;
+        kind.schedule = ir::Schedule::automatic;
+      } else {
+        kind = control();
+      }
+      Op* rows = b_.for_loop(add(first, phase.shift), add(end, phase.shift), i64(1), {}, std::move(kind));
+      Block* outer = b_.block();
+      b_.set_block(&body_of(*rows));
+      copy(phase, copier, *induction(*rows));
+      b_.yield({});
+      b_.set_block(outer);
+    }
+  }
+
+  void copy(const Phase& phase, Copier& copier, Value& iv) {
+    Block& into = *b_.block();
+    if (!phase.loop) {
+      iv.name = "row";
+      for (const Op* op : phase.ops) into.append(copy_of(*op, copier));
+      rename_rows(phase, into, iv);
+      return;
+    }
+    const Block& from = body_of(*phase.loop);
+    iv.name = from.args[0]->name;
+    copier.map(from.args[0], &iv);
+    for (size_t k = 0; k < carried_count(*phase.loop); ++k) {
+      copier.map(from.args[1 + k], copier.of(phase.loop->operands[3 + k]));
+    }
+    for (const Op* op = from.first; op != from.last; op = op->next) into.append(copy_of(*op, copier));
+  }
+
+  /// A copy of what a phase does; its polls tell the group's scalars.
+  Op* copy_of(const Op& op, Copier& copier) {
+    std::vector<const Op*> polls;
+    const auto note = [&](const Op& inner) {
+      if (inner.code == Opcode::poll_) polls.push_back(&inner);
+    };
+    note(op);
+    for (Block* block : op.blocks) ir::walk(*block, note);
+    Op* made = copier.copy(op);
+    size_t next = 0;
+    const auto settle = [&](Op& inner) {
+      if (inner.code != Opcode::poll_) return;
+      const Op& poll = *polls[next++];
+      for (size_t k = 0; k < poll.operands.size(); ++k) inner.operands[k] = state_.at(poll.operands[k]);
+    };
+    settle(*made);
+    for (Block* block : made->blocks) ir::walk(*block, settle);
+    return made;
+  }
+
+  /// The one row is the variable of the loop around it, so that nothing takes its elements for those of every point.
+  void rename_rows(const Phase& phase, Block& block, Value& iv) {
+    size_t next = 0;
+    ir::walk(block, [&](Op& op) {
+      if (!is_access(op) || !stencil_.dimension.contains(op.view())) return;
+      const size_t d = stencil_.dimension.at(op.view());
+      ir::Access& access = *op.access;
+      for (int64_t& coef : access.coef[d]) coef = 0;
+      access.offset[d] = phase.touches[next++].offset;
+      for (auto& coefs : access.coef) coefs.push_back(0);
+      access.coef[d].back() = 1;
+      ++access.terms;
+      op.operands.push_back(&iv);
+    });
+  }
+
+  struct Starts {
+    Value *low, *high;
+  };
+
+  ir::Graph& graph_;
+  const Stencil& stencil_;
+  Op& loop_;
+  std::optional<TileSizes> sizes_;
+  Builder b_;
+  FinalValues values_;
+  std::unordered_map<const Value*, Value*> handed_, state_;
+  std::vector<std::pair<Value*, Value*>> rows_;  // of each phase, as points
+  Value *trips_ = nullptr, *first_ = nullptr, *end_ = nullptr, *count_ = nullptr;
+  Value *steps_ = nullptr, *strip_ = nullptr, *blocks_ = nullptr, *pays_ = nullptr;
+  Value *begin_ = nullptr, *here_ = nullptr;  // first iteration of a group, how many it has
+  Value *slope_low_ = nullptr, *slope_high_ = nullptr;
+  std::vector<Starts> starts_;
+  Value *low_ = nullptr, *high_ = nullptr;  // of the tile in its first phase
+};
+
+}  // namespace
+
+bool tile_time(ir::Graph& graph, std::optional<TileSizes> sizes) {
+  bool changed = false;
+  for (Op* loop : for_loops(graph)) {
+    std::string why;
+    const std::optional<Stencil> stencil = read_stencil(*loop, why);
+    if (stencil) {
+      Tiler tiler(graph, *stencil, sizes);
+      if (tiler.has_scalars()) {
+        remark(graph, ir::Severity::note, kStage, loop->loc,
+               "the loop at " + line_of(graph, loop->loc) + " takes several iterations at a time, by blocks of rows");
+        tiler.run();
+        changed = true;
+        continue;
+      }
+      why = "a scalar is computed in it";
+    }
+    if (why.empty()) continue;
+    remark(graph, ir::Severity::note, kStage, loop->loc,
+           "the loop at " + line_of(graph, loop->loc) + " is not tiled: " + why);
+  }
+  if (changed) dce(graph);
+  return changed;
+}
+
+bool time_tiles(ir::Graph& graph) { return tile_time(graph, std::nullopt); }
+
+}  // namespace appy::passes

@@ -33,15 +33,21 @@ class Entry(NamedTuple):
 
 class Region:
     """An outermost annotated statement, or a group of them, with the pragmas in it. Its first entry stands for the
-    others. What is `captured` is a group for devices only."""
+    others. What is `captured` is a group for devices, and a loop that `repeats` one for the CPU as well."""
 
     def __init__(
-        self, pragma: PlacedPragma, pragmas: list[PlacedPragma], group: bool = False, captured: bool = False
+        self,
+        pragma: PlacedPragma,
+        pragmas: list[PlacedPragma],
+        group: bool = False,
+        captured: bool = False,
+        repeats: bool = False,
     ) -> None:
         self.pragma = pragma
         self.pragmas = pragmas
         self.group = group
         self.captured = captured
+        self.repeats = repeats
         self.entries: list[Entry] = []
 
 
@@ -84,7 +90,7 @@ def _captured(
     regions: list[Region],
     groups: list[Region],
 ) -> list[Region]:
-    """Groups for devices: loops around regions, and what follows each other."""
+    """Groups that are captured: loops around regions, and what follows each other."""
     out: list[Region] = []
     loops: list[Region] = []
     for capture in reversed(captures):  # inner ones first: a run may begin or end with a loop
@@ -102,7 +108,7 @@ def _captured(
             items=(),
             statement=None,
         )
-        found = Region(place, [p for r in inside for p in r.pragmas], True, True)
+        found = Region(place, [p for r in inside for p in r.pragmas], True, True, capture.repeats)
         if capture.kind == "loop":
             entries = [
                 _entry(assembly, index, place, depths)

@@ -140,7 +140,9 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
     from .pragmas import captures_of
 
     assembly = disassemble(code)
-    captures = captures_of(code) if dict(options).get("backend", "auto") in ("auto", "cuda") else []
+    captures = captures_of(code)
+    if dict(options).get("backend", "auto") not in ("auto", "cuda"):
+        captures = [c for c in captures if c.repeats]
     key = None
     inserted: dict[Any, list[Any]] = {}
     made: list[tuple[Any, Any, Options]] = []
@@ -159,7 +161,7 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
         if found.group:
             own = (*((k, v) for k, v in options if k != "strict"), ("group", True))
         if found.captured:
-            own = (*own, ("captured", True))
+            own = (*own, ("captured", True), ("repeats", found.repeats))
         region = _regions.get((key, index))
         if region is None:
             region = _make_region(key, index, remade(code), assembly, found, own)

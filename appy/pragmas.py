@@ -112,7 +112,7 @@ class _Source:
         return cached.get(key, [])
 
     def captures(self, key: _Scope) -> list[Capture]:
-        """What a device would run as one in the scope of that name and first line."""
+        """What may run as one in the scope of that name and first line."""
         scope: Any = self.scopes.get(key)
         return list(captures_in(scope.body, self.annotated)) if scope is not None else []
 
@@ -226,7 +226,7 @@ def pragmas_of(code: CodeType, *, warn_only: bool = False) -> list[PlacedPragma]
 
 
 def captures_of(code: CodeType) -> list[Capture]:
-    """What a device would run as one, of a function that `pragmas_of` has found pragmas in. Nothing where the code was
+    """What may run as one, of a function that `pragmas_of` has found pragmas in. Nothing where the code was
     transformed."""
     file = _file_of(code)
     key = (code.co_qualname, code.co_firstlineno if code.co_name != "<module>" else 1)

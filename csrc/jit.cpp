@@ -55,9 +55,11 @@ struct Refusal {
   SpecializationReport report;
 };
 
-passes::Options pass_options(passes::Target target, std::function<void(std::string_view, const ir::Graph&)> on_change) {
+passes::Options pass_options(passes::Target target, int workers,
+                             std::function<void(std::string_view, const ir::Graph&)> on_change) {
   passes::Options options;
   options.target = target;
+  options.workers = workers;
   for (const std::string& name : config().disabled_passes) options.disabled.push_back(name);
   options.on_change = std::move(on_change);
   return options;
@@ -168,13 +170,11 @@ class RegionCache::Impl {
 
   bool is_for(const Scope& scope) const {
     if (!options_.captured) return true;
-    const Backend backend = wanted_backend(options_);
-    return backend == Backend::cuda ||
-           (backend == Backend::automatic && numpy_ && runtime::device_in(scope) != runtime::host_memory);
+    return is_for_device(scope) || (options_.repeats && wanted_backend(options_) != Backend::eval);
   }
 
   Outcome enter(const Scope& scope, PyObject** returned) {
-    if (options_.captured && stats_.regions == 0) count(&Stats::regions);
+    if (options_.captured && stats_.regions == 0 && is_for_device(scope)) count(&Stats::regions);
     if (runtime::fault_told() && runtime::raise_late_failure()) return Outcome::raised;
     if (!numpy_) return refuse(refusal(Abort(AbortId::numpy_, {}, options_.line, options_.file), options_, {}));
     if (!runtime::float_errors_are_silent())
@@ -190,6 +190,7 @@ class RegionCache::Impl {
     } catch (const Abort& abort) {
       return refuse(remember(abort, scope));
     }
+    if (options_.captured && stats_.regions == 0) count(&Stats::regions);
     return issue_warnings(*found) ? run(*found, scope, entry, returned, false) : Outcome::raised;
   }
 
@@ -201,7 +202,11 @@ class RegionCache::Impl {
       if (!may_alias && runtime::Guards(traced.signature, *traced.graph, scope).overlaps(scope)) continue;
       auto optimised = ir::clone(*traced.graph);
       optimised->registers = cpu::vector_registers(chosen_isa());
-      passes::run(*optimised, pass_options(passes::Target::cpu, {}));
+      bool tiled = false;
+      passes::run(*optimised,
+                  pass_options(passes::Target::cpu, threads(),
+                               [&](std::string_view name, const ir::Graph&) { tiled |= name == "time_tiles"; }));
+      if (options_.captured && !is_for_device(scope) && !tiled) return nullptr;
       return std::make_shared<Lowered>(std::move(traced.graph), std::move(optimised), std::move(traced.signature));
     }
     return nullptr;
@@ -278,14 +283,19 @@ class RegionCache::Impl {
     const bool on_device = backend == Backend::cuda;
     graph.inspectors = !on_device;
     if (!on_device) graph.registers = cpu::vector_registers(chosen_isa());
-    passes::run(graph, pass_options(on_device ? passes::Target::device : passes::Target::cpu,
-                                    [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); }));
+    bool tiled = false;
+    passes::run(graph, pass_options(on_device ? passes::Target::device : passes::Target::cpu, threads(),
+                                    [&](std::string_view name, const ir::Graph& changed) {
+                                      log.pass(name, changed);
+                                      tiled |= name == "time_tiles";
+                                    }));
     report.passes_seconds = lap();
     // Arrays of the host are copied to a device and back when all is done: there the interpreter can always start anew.
     const bool starts_anew = on_device && traced.signature.device == runtime::host_memory;
     if (options_.group && !starts_anew && may_fail_late(graph, !traced.signature.outputs.empty(), on_device)) {
       throw Abort(AbortId::group_, {}, options_.line, options_.file);
     }
+    if (options_.captured && !on_device && !tiled) throw Abort(AbortId::group_, {}, options_.line, options_.file);
     std::unique_ptr<runtime::Kernel> kernel =
         compile_for(backend, graph, traced.signature, options_, log.wants(stage_asm));
     report.backend_seconds = lap();
@@ -309,10 +319,9 @@ class RegionCache::Impl {
 
   Outcome run(Compiled& compiled, const Scope& scope, Entry& entry, PyObject** returned, bool hit) {
     if (options_.dry_run) return decline("dry_run");
-    int threads = options_.threads > 0 ? options_.threads : runtime::default_threads();
     using Wait = Specialization::Wait;
     const Wait wait = config().sync ? Wait::always : options_.strict || handled_ ? Wait::for_failures : Wait::never;
-    runtime::Launch launched = compiled.code->launch(scope, entry, threads, returned, wait);
+    runtime::Launch launched = compiled.code->launch(scope, entry, threads(), returned, wait);
     if (launched == runtime::Launch::declined) {
       if (Compiled* other = better_fit(compiled, scope, entry)) {
         return issue_warnings(*other) ? run(*other, scope, entry, returned, false) : Outcome::raised;
@@ -347,6 +356,14 @@ class RegionCache::Impl {
     }
     declined.last_resort = true;
     return nullptr;
+  }
+
+  int threads() const { return options_.threads > 0 ? options_.threads : runtime::default_threads(); }
+
+  bool is_for_device(const Scope& scope) const {
+    const Backend backend = wanted_backend(options_);
+    return backend == Backend::cuda ||
+           (backend == Backend::automatic && numpy_ && runtime::device_in(scope) != runtime::host_memory);
   }
 
   Outcome decline(const char* reason) {

@@ -32,7 +32,8 @@ struct RegionOptions {
   bool exact = false;
   bool strict = false;
   bool group = false;     // several statements, which are regions of their own too: a refusal is nobody's business
-  bool captured = false;  // a group that is entered only where the arrays are for a device
+  bool captured = false;  // a group that is entered where the arrays are for a device
+  bool repeats = false;   // and on the CPU, where it becomes tiles in time
   bool auto_simd = true;  // the innermost loop of an array statement has lanes without being told
   bool dry_run = false;   // compile and dump, then let the interpreter run the statement
   bool tune = false;      // shapes of kernels on devices are chosen by measurement

@@ -154,6 +154,7 @@ constexpr Setter<appy::RegionOptions> region_setters[] = {
     {"group", assign<&appy::RegionOptions::group>},
     {"tune", assign<&appy::RegionOptions::tune>},
     {"captured", assign<&appy::RegionOptions::captured>},
+    {"repeats", assign<&appy::RegionOptions::repeats>},
     {"threads", assign<&appy::RegionOptions::threads>},
     {"backend", set_backend<appy::RegionOptions>},
     {"dump", set_dump<appy::RegionOptions>},
@@ -256,7 +257,7 @@ py::object region_report(const py::object& region) {
   RegionCache* cache = cache_of(region);
   if (!cache) return py::none();
   appy::RegionReport report = cache->report();
-  // What is for devices only and was on none has nothing to tell.
+  // What was never one region has nothing to tell.
   if (cache->options().captured && report.stats.regions == 0) return py::none();
   py::dict out;
   out["name"] = report.name;

@@ -134,6 +134,12 @@ class RegionCall {
     } catch (...) {
       request->error_ = std::current_exception();
     }
+    if (!request->lowered_ && region->cache->options().repeats) {
+      // Its statements are regions of their own.
+      request->error_ = nullptr;
+      lower_next = request;
+      return Py_NewRef(Py_False);
+    }
     PyErr_SetNone(request->stop_);
     return nullptr;
   }

@@ -92,15 +92,6 @@ Value* Builder::dim(Value* view, int d) {
   return add_result(*insert(made), scalar(DType::i64_));
 }
 
-Value* Builder::copy(const Op& pure, std::span<Value* const> operands) {
-  if (!is_pure(pure.code)) fail(pure.code, "it has an effect");
-  Op* made = graph_.new_op(pure.code, pure.loc);
-  append(made->operands, operands);
-  made->imm = pure.imm;
-  made->dim = pure.dim;
-  return add_result(*insert(made), pure.results[0]->type);
-}
-
 Value* Builder::alloc(Type view, std::span<Value* const> extents) {
   if (!view.is_view() || view.layout != Layout::c) fail(Opcode::alloc_, "its type is a view with layout c");
   if (extents.size() != static_cast<size_t>(view.rank)) {

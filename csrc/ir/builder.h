@@ -32,8 +32,6 @@ class Builder {
   Value* bitcast(Value*, DType);
   Value* select(Value* cond, Value* a, Value* b) { return op(Opcode::select_, {cond, a, b}); }
   Value* dim(Value* view, int d);
-  /// The same pure op of other operands.
-  Value* copy(const Op& pure, std::span<Value* const> operands);
   /// A new array of this type (layout c), one extent a dimension.
   Value* alloc(Type view, std::span<Value* const> extents);
 

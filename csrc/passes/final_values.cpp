@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "passes/copier.h"
 #include "passes/loops.h"
 
 namespace appy::passes {
@@ -103,9 +104,11 @@ Value* FinalValues::emit(Builder& b, Value* v) {
   if (is_for(*v->op)) {
     made = emit_result(b, *v->op, v->index);
   } else {
-    std::vector<Value*> operands;
-    for (Value* operand : v->op->operands) operands.push_back(emit(b, operand));
-    made = b.copy(*v->op, operands);
+    Copier copier(b.graph());
+    for (Value* operand : v->op->operands) copier.map(operand, emit(b, operand));
+    Op* copy = copier.copy(*v->op);
+    b.block()->append(copy);
+    made = copy->result();
   }
   known_[v] = made;
   return made;

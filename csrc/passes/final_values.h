@@ -21,6 +21,7 @@ class FinalValues {
 
   /// Where emit() stands the loop's variable is `iv`, and its carried values are these.
   void at(ir::Value* iv, const std::vector<ir::Value*>& carried);
+  /// At the end of the builder's block.
   ir::Value* emit(ir::Builder&, ir::Value*);
 
  private:

@@ -26,6 +26,7 @@
 #include "passes/copier.h"
 #include "passes/final_values.h"
 #include "passes/loops.h"
+#include "passes/pass.h"
 #include "passes/stencil.h"
 #include "passes/subscripts.h"
 
@@ -43,24 +44,31 @@ namespace {
 
 constexpr std::string_view kStage = "time_tiles";
 
-// Bytes. Half of the second-level cache of a small core, half of the first-level one, and what a tile has at least for
-// its loops to be long enough.
-constexpr int64_t kCache = int64_t{512} << 10;
+// Bytes: of a second-level cache, of a first-level one, and what a tile has at least for its loops to be long enough.
+constexpr int64_t kCache = int64_t{768} << 10;
 constexpr int64_t kStrip = int64_t{16} << 10;
 constexpr int64_t kTile = int64_t{64} << 10;
-// Blocks that are wanted, and at most.
-constexpr int64_t kBlocks = 16;
-constexpr int64_t kMostBlocks = 64;
-// Iterations of the loop around the phases: so many more only save barriers.
+// Blocks that each worker gets, where there are rows enough, and workers where nobody said how many.
+constexpr int64_t kBlocks = 4;
+constexpr int64_t kWorkers = 4;
+// Iterations of the loop around the phases: so few are worth blocks half as long, so many more only save barriers.
 constexpr int64_t kFewSteps = 4;
 constexpr int64_t kMostSteps = 64;
+// Rows of a strip: of short ones, and of those that make it longer than a first-level cache.
 constexpr int64_t kMostRows = 4096;
+constexpr int64_t kFewRows = 8;
 constexpr int64_t kFar = int64_t{1} << 50;  // beyond any row
 
 class Tiler {
  public:
-  Tiler(ir::Graph& graph, const Stencil& stencil, std::optional<TileSizes> sizes)
-      : graph_(graph), stencil_(stencil), loop_(*stencil.loop), sizes_(sizes), b_(graph), values_(*stencil.loop) {}
+  Tiler(ir::Graph& graph, const Stencil& stencil, int workers, std::optional<TileSizes> sizes)
+      : graph_(graph),
+        stencil_(stencil),
+        loop_(*stencil.loop),
+        workers_(workers),
+        sizes_(sizes),
+        b_(graph),
+        values_(*stencil.loop) {}
 
   /// Can the scalars be had that the loop leaves, and those that polls tell?
   bool has_scalars() {
@@ -189,25 +197,33 @@ class Tiler {
       pays_ = b_.boolean(true);
       return;
     }
+    const int64_t workers = workers_ > 0 ? workers_ : kWorkers;
+    const bool shared = stencil_.parallel && workers > 1;
     Value* row = row_bytes();
-    strip_ = most(least(over(i64(kStrip), row), i64(kMostRows)), i64(1));
+    Value* together = least(over(i64(kCache / 6), row), i64(kFewRows));
+    strip_ = most(most(least(over(i64(kStrip), row), i64(kMostRows)), together), i64(1));
     Value* live = sub(over(i64(kCache), row), strip_);
     if (stencil_.slope_right > 1) live = over(live, i64(stencil_.slope_right));
-    Value* wanted = i64(kMostSteps);
-    if (slopes > 0) wanted = most(over(count_, i64(2 * kBlocks * slopes)), i64(kFewSteps));
-    steps_ = least(least(live, wanted), least(trips_, i64(kMostSteps)));
-    Value* many = b_.op(Opcode::ge_, {steps_, i64(2)});
-    steps_ = most(steps_, i64(1));
-    Value* small = b_.op(Opcode::le_, {mul(count_, row), i64(4 * kTile)});
-    if (stencil_.parallel) {
-      Value* block = most(block_of(steps_), over(i64(kTile), row));
-      blocks_ = most(least(over(count_, most(block, i64(1))), i64(kMostBlocks)), i64(1));
-      Value* several = b_.op(Opcode::ge_, {blocks_, i64(2)});
-      pays_ = b_.op(Opcode::and_, {many, b_.op(Opcode::or_, {several, small})});
-    } else {
-      blocks_ = i64(1);
-      pays_ = many;
+    steps_ = least(least(live, trips_), i64(kMostSteps));
+    if (shared && slopes > 0) {
+      Value* several = over(count_, i64(2 * kBlocks * workers * slopes));
+      Value* one_each = over(add(over(count_, i64(workers)), -starts), i64(slopes));
+      steps_ = least(steps_, most(several, least(one_each, i64(kFewSteps))));
     }
+    pays_ = b_.op(Opcode::ge_, {steps_, i64(2)});
+    steps_ = most(steps_, i64(1));
+    blocks_ = i64(1);
+    if (!shared) return;
+    Value* block = most(block_of(steps_), over(i64(kTile), row));
+    Value* long_ones = least(over(count_, times(block, 2)), i64(kBlocks * workers));
+    Value* short_ones = least(over(count_, most(block, i64(1))), i64(workers));
+    Value* found = most(long_ones, short_ones);
+    // As many for each worker, and at least one.
+    Value* even = times(over(found, i64(workers)), workers);
+    Value* enough = b_.op(Opcode::ge_, {found, i64(workers)});
+    blocks_ = most(b_.select(enough, even, found), i64(1));
+    Value* small = b_.op(Opcode::le_, {mul(count_, row), i64(4 * kTile)});
+    pays_ = b_.op(Opcode::and_, {pays_, b_.op(Opcode::or_, {enough, small})});
   }
 
   ir::Loop control() const {
@@ -416,6 +432,7 @@ class Tiler {
   ir::Graph& graph_;
   const Stencil& stencil_;
   Op& loop_;
+  int workers_;
   std::optional<TileSizes> sizes_;
   Builder b_;
   FinalValues values_;
@@ -431,13 +448,13 @@ class Tiler {
 
 }  // namespace
 
-bool tile_time(ir::Graph& graph, std::optional<TileSizes> sizes) {
+bool tile_time(ir::Graph& graph, int workers, std::optional<TileSizes> sizes) {
   bool changed = false;
   for (Op* loop : for_loops(graph)) {
     std::string why;
     const std::optional<Stencil> stencil = read_stencil(*loop, why);
     if (stencil) {
-      Tiler tiler(graph, *stencil, sizes);
+      Tiler tiler(graph, *stencil, workers, sizes);
       if (tiler.has_scalars()) {
         remark(graph, ir::Severity::note, kStage, loop->loc,
                "the loop at " + line_of(graph, loop->loc) + " takes several iterations at a time, by blocks of rows");
@@ -455,6 +472,8 @@ bool tile_time(ir::Graph& graph, std::optional<TileSizes> sizes) {
   return changed;
 }
 
-bool time_tiles(ir::Graph& graph) { return tile_time(graph, std::nullopt); }
+bool time_tiles(ir::Graph& graph) { return tile_time(graph, 0); }
+
+bool time_tiles(ir::Graph& graph, const Options& options) { return tile_time(graph, options.workers); }
 
 }  // namespace appy::passes

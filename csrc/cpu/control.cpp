@@ -266,6 +266,18 @@ const ir::Op* Function::strip_poll(const ir::Op& loop) const {
   return poll;
 }
 
+x86::Gp Function::strip_end(x86::Gp iv, const Bounds& b, asmjit::Label strip) {
+  const auto stride = static_cast<int32_t>(b.step * kStrip);
+  x86::Gp until = cc_.newGpq("until"), left = cc_.newGpq();
+  cc_.bind(strip);
+  cc_.mov(left, b.end);
+  cc_.sub(left, iv);
+  cc_.lea(until, x86::ptr(iv, stride));
+  cc_.cmp(left, stride);  // both have the step's sign
+  b.step > 0 ? cc_.cmovb(until, b.end) : cc_.cmova(until, b.end);
+  return until;
+}
+
 void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<const x86::Reg> carried) {
   const ir::Block& body = *op.blocks[0];
   Frame frame{cc_.newLabel(), cc_.newLabel(), {carried.begin(), carried.end()}};
@@ -291,15 +303,7 @@ void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<cons
   asmjit::Label strip = cc_.newLabel();
   x86::Gp until = b.end;
   if (poll) {
-    const auto stride = static_cast<int32_t>(b.step * kStrip);
-    until = cc_.newGpq("until");
-    x86::Gp left = cc_.newGpq();
-    cc_.bind(strip);
-    cc_.mov(left, b.end);
-    cc_.sub(left, iv);
-    cc_.lea(until, x86::ptr(iv, stride));
-    cc_.cmp(left, stride);  // both have the step's sign
-    b.step > 0 ? cc_.cmovb(until, b.end) : cc_.cmova(until, b.end);
+    until = strip_end(iv, b, strip);
     leave_out(poll);
   }
   cc_.bind(head);

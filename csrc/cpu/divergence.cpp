@@ -9,6 +9,16 @@ namespace appy::cpu {
 
 using ir::Opcode;
 
+namespace {
+
+bool is_innermost(const ir::Op& loop) {
+  bool inner = false;
+  ir::walk(*loop.blocks[0], [&](const ir::Op& op) { inner |= op.code == Opcode::for_ || op.code == Opcode::while_; });
+  return !inner;
+}
+
+}  // namespace
+
 Divergence::Divergence(const ir::Op& loop) : loop_(loop), varying_(loop.graph->value_count()) {
   for (const ir::Value* arg : loop.blocks[0]->args) varying_[arg->id] = true;
   while (update(*loop.blocks[0], false, &loop)) {
@@ -178,7 +188,7 @@ void Divergence::survey() {
       });
       check_after_store |= checks && stores;
     }
-    if (op.code == Opcode::for_) {
+    if (op.code == Opcode::for_ && is_innermost(op)) {
       const auto count =
           std::count_if(op.results.begin(), op.results.end(), [&](const ir::Value* v) { return varying(v); });
       sums_inside = std::max(sums_inside, static_cast<size_t>(count));

@@ -192,6 +192,8 @@ class Function {
   /// The poll of a loop without inner loops, if one for kStrip iterations is enough and can be had: what the poll
   /// stores is known at an iteration's start.
   const ir::Op* strip_poll(const ir::Op& loop) const;
+  /// Binds the label and emits where the strip of iterations from here ends.
+  x86::Gp strip_end(x86::Gp iv, const Bounds&, asmjit::Label strip);
   void emit_while(const ir::Op&);
   void emit_if(const ir::Op&);
   void push_level(const ir::Op& loop);

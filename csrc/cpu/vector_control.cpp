@@ -92,7 +92,8 @@ void VectorLoop::op(const ir::Op& op) {
       inner_loop(op);
       return skip_if_empty(op);
     default:
-      return pure(op);
+      pure(op);
+      return merge_early(op);
   }
 }
 
@@ -372,6 +373,16 @@ void VectorLoop::inner_loop(const ir::Op& op) {
   }
   if (!splits) plan_targets(body, l.carried);
   loops_.push_back(l);
+  // A poll for many iterations, where nobody can tell the iterations of the loops around apart.
+  const bool counts = iv.isValid() && !lane_trips && !own_mask && bounds.step_known && bounds.step != 0;
+  const bool steps = counts && bounds.step <= kStrip && bounds.step >= -kStrip;
+  const ir::Op* poll = steps ? f_.strip_poll(op) : nullptr;
+  asmjit::Label strip = cc_.newLabel();
+  x86::Gp until = bounds.end;
+  if (poll) {
+    until = f_.strip_end(iv, bounds, strip);
+    f_.leave_out(poll);
+  }
   cc_.bind(head);
   if (own_mask) {
     if (l.exec_is_live) {
@@ -391,8 +402,15 @@ void VectorLoop::inner_loop(const ir::Op& op) {
     cc_.jmp(head);
   } else if (!lane_trips) {
     f_.add_step(iv, bounds);
-    cc_.cmp(iv, bounds.end);
+    cc_.cmp(iv, until);
     cc_.jne(head);
+    if (poll) {
+      f_.leave_out(nullptr);
+      cc_.cmp(iv, bounds.end);
+      cc_.je(l.exit);
+      f_.emit_poll(*poll);
+      cc_.jmp(strip);
+    }
     if (l.divergent) {
       std::vector<Regs> values;
       for (size_t i = 0; i < l.carried.size(); ++i) values.push_back(lanes_of(i));

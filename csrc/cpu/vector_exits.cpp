@@ -62,6 +62,16 @@ void VectorLoop::capture(Loop& l, const Regs& lanes, std::span<const Regs> value
   }
 }
 
+void VectorLoop::merge_early(const ir::Op& op) {
+  const auto found = merges_.find(op.result()->id);
+  if (found == merges_.end()) return;
+  const Regs now = get(op.result());
+  for (size_t u = 0; u < now.size(); ++u) {
+    blend_into(op.result()->type.dtype, found->second[u], exec_.r[u], now[u]);
+  }
+  set(op.result(), found->second);
+}
+
 void VectorLoop::end_iteration(const ir::Op& yield, Loop& l) {
   std::vector<Regs> from;
   const size_t first_arg = l.op->code == Opcode::for_ ? 1 : 0;
@@ -86,6 +96,7 @@ void VectorLoop::end_iteration(const ir::Op& yield, Loop& l) {
     }
     for (size_t i = 0; i < from.size(); ++i) {
       for (size_t u = 0; u < merged[i].size(); ++u) {
+        if (merged[i][u].id() == l.carried[i][u].id()) continue;
         blend_into(l.op->results[i]->type.dtype, l.carried[i][u], exec_.r[u], merged[i][u]);
       }
     }

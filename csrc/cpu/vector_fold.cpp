@@ -153,7 +153,7 @@ bool VectorLoop::dies(const ir::Value* v, const ir::Op& user) const {
     case Opcode::sqrt_:
     case Opcode::select_:
     case Opcode::load_:
-      return !targets_.contains(v->id);
+      return !targets_.contains(v->id) && !merges_.contains(v->id);
     default:
       return false;
   }

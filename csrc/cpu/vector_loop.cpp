@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "cpu/math_calls.h"
 #include "cpu/vector_regs.h"
@@ -88,6 +89,7 @@ void VectorLoop::begin_pass(int unroll, bool masked) {
   unroll_ = unroll;
   values_.clear();
   targets_.clear();
+  merges_.clear();
   folded_.clear();
   paired_.clear();
   waiting_.clear();
@@ -171,6 +173,11 @@ void VectorLoop::setup_accumulators(std::span<const x86::Reg> carried) {
     const DType t = loop_.results[i]->type.dtype;
     const Combiner c = loop_.loop->carried[i].combiner;
     Regs acc = fresh(t);
+    if (starts_at_zero(i)) {
+      for (const x86::Reg& r : acc) cc_.vxorps(as_vec(r).xmm(), as_vec(r).xmm(), as_vec(r).xmm());
+      accumulators_.push_back(acc);
+      continue;
+    }
     x86::Reg start = f_.new_reg(t);
     f_.identity(c, t, start, carried[i]);
     x86::Reg lanes = broadcast_reg(t, start);
@@ -229,6 +236,10 @@ void VectorLoop::iteration(bool masked) {
     }
   } else if (!masked) {
     plan_targets(body, l.carried);
+  } else if (!d_.has_check) {
+    plan_targets(body, l.carried);
+    // Not in place: lanes that are off keep what they have.
+    merges_ = std::exchange(targets_, {});
   }
   l.masks = 0;
   loops_.push_back(l);
@@ -328,7 +339,7 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
   cc_.cmp(left_, lanes_ * unroll_);
   cc_.jb(replay_);
   for (size_t k = 0; k < accumulators_.size(); ++k) {
-    if (in_group(k)) continue;
+    if (in_group(k) || starts_at_zero(k)) continue;
     for (size_t u = 1; u < accumulators_[k].size(); ++u) f_.move(accumulators_[k][u], accumulators_[k][0]);
   }
   enter_level(bounds);
@@ -448,131 +459,6 @@ void VectorLoop::merge_accumulators() {
       for (size_t u = 0; u < width / 2; ++u) elementwise(opcode_of(c), t, acc[u], acc[u + width / 2], acc[u]);
     }
   }
-}
-
-x86::Reg VectorLoop::across_lanes(Opcode code, DType t, x86::Reg r) {
-  if (t == DType::bool_) {
-    x86::Gp bits = cc_.newGpq(), result = cc_.newGpq();
-    mask_bits(bits, r);
-    cc_.mov(result.r32(), 0);
-    if (code == Opcode::and_ || code == Opcode::mul_ || code == Opcode::pymin_ || code == Opcode::minimum_) {
-      x86::Gp full = cc_.newGpq();
-      f_.load_imm(full, lanes_ == 64 ? -1 : (int64_t{1} << lanes_) - 1);
-      cc_.mov(result.r32(), 0);
-      cc_.cmp(bits, full);
-      cc_.sete(result.r8());
-    } else if (code == Opcode::xor_) {
-      cc_.popcnt(result, bits);
-      cc_.and_(result, 1);
-    } else {
-      cc_.test(bits, bits);
-      cc_.setne(result.r8());
-    }
-    return result;
-  }
-  const int all = lanes_;
-  x86::Vec v = as_vec(r);
-  for (int n = bytes(t); n > ir::size_of(t); n /= 2) {
-    x86::Vec high = vec(n / 2);
-    if (n == 64) {
-      cc_.vextracti64x4(high.ymm(), v.zmm(), 1);
-      v = v.ymm();
-    } else if (n == 32) {
-      avx512_ ? cc_.vextracti32x4(high.xmm(), v.ymm(), 1) : cc_.vextracti128(high.xmm(), v.ymm(), 1);
-      v = v.xmm();
-    } else {
-      cc_.vpsrldq(high.xmm(), v.xmm(), n / 2);
-    }
-    lanes_ /= 2;
-    v = as_vec(elementwise(code, t, v, high, {}));
-  }
-  lanes_ = all;
-  x86::Reg to = f_.new_reg(t);
-  if (is_float(t)) {
-    cc_.vmovaps(to.as<x86::Xmm>(), v.xmm());
-  } else {
-    ir::size_of(t) == 8 ? cc_.vpextrq(to.as<x86::Gp>(), v.xmm(), 0) : cc_.vpextrd(to.as<x86::Gp>().r32(), v.xmm(), 0);
-    f_.canonicalize(to.as<x86::Gp>(), t);
-  }
-  return to;
-}
-
-void VectorLoop::reduce(std::span<const x86::Reg> carried) {
-  // Constants that the reduction needs are made here, outside of any loop.
-  begin_pass(1, true);
-  level_ = f_.depth();
-  f_.push_level(loop_);
-  level_ = f_.depth();
-  bool group = false;
-  for (size_t k = 0; k < carried.size(); ++k) {
-    if (in_group(k)) {
-      group = true;
-      continue;
-    }
-    const Combiner c = loop_.loop->carried[k].combiner;
-    const DType t = loop_.results[k]->type.dtype;
-    if (c == Combiner::last_) {
-      // The last active lane: left_ is 0 after a full group, else minus the lanes that were off.
-      x86::Gp lane = cc_.newGpq();
-      cc_.lea(lane, x86::ptr(left_, lanes_ - 1));
-      f_.move(carried[k], extract(t, accumulators_[k][0], lane));
-      continue;
-    }
-    x86::Reg partial = across_lanes(opcode_of(c), t, accumulators_[k][0]);
-    if (!ir::counts_each_update(c)) {
-      f_.move(carried[k], partial);
-    } else {
-      x86::Reg total = f_.new_reg(t);
-      f_.arithmetic(opcode_of(c), t, total, carried[k], partial);
-      f_.move(carried[k], total);
-    }
-  }
-  if (group) reduce_followers(carried);
-  f_.pop_level();
-}
-
-void VectorLoop::reduce_followers(std::span<const x86::Reg> carried) {
-  std::vector<size_t> members;
-  std::vector<int> place(carried.size(), -1);
-  for (size_t k = 0; k < carried.size(); ++k) {
-    if (!in_group(k)) continue;
-    place[k] = static_cast<int>(members.size());
-    members.push_back(k);
-  }
-  ir::Loop group;
-  std::vector<DType> types;
-  std::vector<x86::Reg> best, other;
-  for (size_t k : members) {
-    ir::Carried c = loop_.loop->carried[k];
-    if (c.leader >= 0) c.leader = place[static_cast<size_t>(c.leader)];
-    if (c.tie >= 0) c.tie = place[static_cast<size_t>(c.tie)];
-    group.carried.push_back(c);
-    const DType t = loop_.results[k]->type.dtype;
-    types.push_back(t);
-    best.push_back(carried[k]);
-    other.push_back(f_.new_reg(t));
-    const size_t i = types.size() - 1;
-    for (size_t u = 0; u < accumulators_[k].size(); ++u) {
-      x86::Mem slot = scratch(16 + static_cast<int>(i));
-      slot.addOffset(static_cast<int64_t>(u) * bytes(t));
-      spill(t, accumulators_[k][u], slot);
-    }
-  }
-  const auto count = static_cast<int>(accumulators_[members[0]].size()) * lanes_;
-  x86::Gp lane = cc_.newGpq();
-  asmjit::Label again = cc_.newLabel();
-  cc_.xor_(lane.r32(), lane.r32());
-  cc_.bind(again);
-  for (size_t i = 0; i < members.size(); ++i) {
-    x86::Mem slot = scratch(16 + static_cast<int>(i));
-    const int size = ir::size_of(types[i]);
-    slot.setIndex(lane, size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0);
-    f_.load_scalar(types[i], other[i], slot);
-  }
-  f_.combine(group, types, best, other);
-  cc_.inc(lane);
-  cc_.cmp(lane, count);
-  cc_.jb(again);
 }
 
 bool VectorLoop::knows(std::span<ir::Value* const> values) const {

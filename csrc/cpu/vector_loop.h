@@ -81,10 +81,21 @@ class VectorLoop {
   /// Does the carried value take part in a leader's group?
   bool in_group(size_t k) const;
   void merge_accumulators();
+  void plan_targets(const ir::Block&, const std::vector<Regs>& carried);
+
+  // Results (vector_reduce.cpp).
   void reduce(std::span<const x86::Reg> carried);
   void reduce_followers(std::span<const x86::Reg> carried);
+  /// Sums and products of one type, as many at a time as there are lanes; says which it did.
+  std::vector<bool> reduce_together(std::span<const x86::Reg> carried);
+  /// Combines what the lanes of an accumulator make with what was there before the loop.
+  void add_up(size_t k, x86::Reg partial, x86::Reg carried);
+  /// A sum that starts from the constant 0.0: that is in its lanes, and nothing is left to add at the end.
+  bool starts_at_zero(size_t k) const;
   x86::Reg across_lanes(ir::Opcode, ir::DType, x86::Reg);
-  void plan_targets(const ir::Block&, const std::vector<Regs>& carried);
+  /// The same of several registers at once, by transposing: that of the k-th is element k of the result.
+  x86::Vec across_lanes_of(ir::Opcode, ir::DType, std::span<const x86::Reg>);
+  void element_of(ir::DType, x86::Vec, size_t k, x86::Reg to);
 
   // Control (vector_control.cpp).
   /// False if control does not reach the end (every lane jumped).
@@ -106,6 +117,8 @@ class VectorLoop {
   /// A conditional of a divergent loop's body in which lanes do nothing but leave the loop; false: it is not one.
   bool exit_test(const ir::Op&);
   void leave_iteration(const ir::Op& terminator);
+  /// In the masked loop: the accumulator takes the op's result as soon as nothing needs the old value any more.
+  void merge_early(const ir::Op&);
   void end_iteration(const ir::Op& yield, Loop&);
   /// The results that are read after the loop, as a `break` gives them; empty for the others.
   std::vector<Regs> captured(const Loop&, const ir::Op& exit);
@@ -221,6 +234,9 @@ class VectorLoop {
   };
   Place place(const ir::Op&);
   void load(const ir::Op&);
+  /// A loop inside that goes down the columns of a matrix jumps from row to row, often from page to page, where no
+  /// processor sees what comes next. With sums enough to compute meanwhile, it asks for the rows to come.
+  void prefetch_rows(const ir::Op& load, const Place&);
   /// Loads a uniform value into all lanes at once, where its only user computes with lanes; false: it is another load.
   bool load_into_lanes(const ir::Op&);
   void store(const ir::Op&);
@@ -313,6 +329,7 @@ class VectorLoop {
   size_t level_ = 0;  // of the simd loop in Function's levels
   std::map<uint32_t, Regs> values_;
   std::map<uint32_t, Regs> targets_;
+  std::map<uint32_t, Regs> merges_;
   std::map<uint32_t, Place> folded_;                  // loads that wait for their user
   std::map<uint32_t, Regs> paired_;                   // loaded together with their neighbours
   std::map<const ir::Op*, Waiting> waiting_;          // by the store that they wait for

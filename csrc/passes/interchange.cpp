@@ -2,6 +2,8 @@
 // its own: `for k: C[i, :] += a[i, k] * B[k, :]` goes over the row once, with the row's elements in registers
 // (promote), and not once for each k, with the lanes waiting for each other.
 
+#include "passes/interchange.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -18,7 +20,8 @@ using ir::Value;
 
 namespace {
 
-bool is_plain(const Op& op) { return ir::is_pure(op.code) || op.code == Opcode::load_; }
+/// A poll says nothing of where the loops are that somebody could rely on (may_interchange).
+bool is_plain(const Op& op) { return ir::is_pure(op.code) || op.code == Opcode::load_ || op.code == Opcode::poll_; }
 
 /// The loop that the body consists of, beside what computes for it.
 Op* only_loop(const Op& outer) {
@@ -60,24 +63,31 @@ bool touch_their_own(const Op& outer, const Op& inner) {
   return true;
 }
 
-bool may_swap(const Op& outer, Op*& inner) {
-  if (!is_for(outer) || has_permission(outer) || !outer.results.empty() || !left_by_yield_only(outer)) return false;
-  inner = only_loop(outer);
-  return inner && has_permission(*inner) && inner->results.empty() && left_by_yield_only(*inner) &&
-         touch_their_own(outer, *inner);
+bool has_poll(const Op& loop) {
+  bool found = false;
+  ir::walk(body_of(loop), [&](const Op& op) { found |= op.code == Opcode::poll_; });
+  return found;
 }
 
 bool run(Block& block) {
   bool changed = false;
   for (Op* op = block.first; op; op = op->next) {
     Op* inner = nullptr;
-    if (may_swap(*op, inner)) changed |= swap_loops(*op, *inner);
+    if (may_interchange(*op, inner)) changed |= swap_loops(*op, *inner);
     for (Block* nested : op->blocks) changed |= run(*nested);
   }
   return changed;
 }
 
 }  // namespace
+
+bool may_interchange(const Op& outer, Op*& inner) {
+  if (!is_for(outer) || has_permission(outer) || !outer.results.empty() || !left_by_yield_only(outer)) return false;
+  if (has_poll(outer) && !interruptible_anywhere(outer)) return false;
+  inner = only_loop(outer);
+  return inner && has_permission(*inner) && inner->results.empty() && left_by_yield_only(*inner) &&
+         touch_their_own(outer, *inner);
+}
 
 bool interchange(ir::Graph& graph) { return !graph.may_alias && run(*graph.body); }
 

@@ -113,7 +113,62 @@ def skewed(x, c):
     return s, t, k
 
 
-TAKEN = [gram, lower_gram, distances, nearest, above, rows_of_a_triangle, skewed]
+def product(x, c):
+    n = x.shape[0]
+    # pragma parallel for
+    for i in range(n):
+        # pragma simd
+        for j in range(n):
+            c[i, j] *= 2
+        for k in range(min(n, x.shape[1])):
+            # pragma simd
+            for j in range(n):
+                c[i, j] += 3 * x[i, k] * x[k, 0]
+        for k in range(i, min(n, x.shape[1])):
+            # pragma simd
+            for j in range(min(n, x.shape[1])):
+                c[i, j] += x[i, k] * x[k, j]
+    return i
+
+
+def mirrored(x, c):
+    n = min(x.shape)
+    # pragma parallel for schedule(dynamic)
+    for i in range(n):
+        for k in range(i + 1):
+            # pragma simd
+            for j in range(n):
+                c[i, j] += 2 * x[i, k] * x[k, j]
+        for k in range(i + 1, n):
+            # pragma simd
+            for j in range(n):
+                c[i, j] += 2 * x[k, i] * x[k, j]
+
+
+def columns_of_rows(x, c):
+    n = x.shape[0]
+    # pragma parallel for
+    for i in range(min(n, x.shape[1])):
+        for k in range(n):
+            # pragma simd
+            for j in range(i, min(n, x.shape[1])):
+                c[i, j] += x[k, i] * x[k, j]
+        for j in range(i, min(n, x.shape[1])):
+            c[j, i] = c[i, j]
+
+
+def least_sums(x, c):
+    n = min(x.shape)
+    # pragma parallel for
+    for i in range(n):
+        for k in range(n):
+            # pragma simd
+            for j in range(n):
+                c[i, j] = min(c[i, j], x[i, k] + x[k, j])
+
+
+ROWS = [product, mirrored, columns_of_rows, least_sums]
+TAKEN = [*ROWS, gram, lower_gram, distances, nearest, above, rows_of_a_triangle, skewed]
 
 
 def inputs(n, columns, dtype):
@@ -157,6 +212,11 @@ def test_exact(f):
 def test_iterations_run_together(f):
     compiled = check(f, 13, 5, "f8")
     assert "run together" in str(appy.explain(compiled))
+
+
+@pytest.mark.parametrize("f", ROWS, ids=lambda f: f.__name__)
+def test_rows_add_up_in_registers(f):
+    assert "adds up inside" in str(appy.explain(check(f, 13, 5, "f8")))
 
 
 def test_rows_that_need_the_ones_before_run_in_order():

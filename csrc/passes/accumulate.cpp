@@ -1,0 +1,95 @@
+// Row updates become sums: in a nest `for i: for k: C[i, :] += a[i, k] * B[k, :]` whose rows may run in any order, the
+// loop over k goes inside the one over the row's elements, whose lanes then keep them in registers (promote) instead of
+// loading and storing the row for each k, and the rows share what they load of B (jam).
+//
+// Only where the rows read the same B: to read down the columns of a matrix whose elements are used once would cost
+// more than the row's loads and stores.
+
+#include <algorithm>
+
+#include "ir/ir.h"
+#include "passes/interchange.h"
+#include "passes/loops.h"
+#include "passes/subscripts.h"
+
+namespace appy::passes {
+
+using ir::Block;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+constexpr std::string_view kStage = "accumulate";
+
+/// The loop's variable runs along memory: it stands in the last subscript alone, by itself.
+bool runs_along(const Op& access, const Value& variable) {
+  const ir::Type& view = access.view()->type;
+  const bool rows = view.layout == ir::Layout::c || view.layout == ir::Layout::inner;
+  for (size_t d = 0; d < access.access->offset.size(); ++d) {
+    const Wide coef = row(access, d).coef(variable);
+    if (coef != (rows && d + 1 == access.access->offset.size() ? 1 : 0)) return false;
+  }
+  return true;
+}
+
+bool has_term(const Op& access, const Value& variable) {
+  return std::any_of(access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term()), access.operands.end(),
+                     [&](const Value* term) { return term == &variable; });
+}
+
+bool pays(const Op& rows, const Op& steps, const Op& elements) {
+  if (!has_permission(rows) || rows.loop->simd || !elements.loop->simd) return false;
+  bool along = true, shared = false, updates = false;
+  ir::walk(body_of(elements), [&](const Op& op) {
+    if (!is_access(op) || !has_term(op, *induction(elements))) return;
+    along &= runs_along(op, *induction(elements));
+    updates |= op.code == Opcode::store_;
+    const bool varies = std::any_of(
+        op.operands.begin() + static_cast<std::ptrdiff_t>(op.first_term()), op.operands.end(), [&](const Value* term) {
+          return term != induction(elements) && term != induction(steps) && !ir::defined_outside(*term, body_of(rows));
+        });
+    if (op.code == Opcode::load_ && has_term(op, *induction(steps))) {
+      shared |= !varies;
+      along &= !varies;
+    }
+  });
+  return along && shared && updates;
+}
+
+/// One poll for an element's sum is enough, and it stands behind it.
+void keep_one_poll(Op& elements) {
+  Op* kept = nullptr;
+  ir::walk(body_of(elements), [&](Op& op) {
+    if (op.code != Opcode::poll_) return;
+    op.parent->remove(&op);
+    const bool known = std::all_of(op.operands.begin(), op.operands.end(),
+                                   [&](const Value* v) { return visible_before(*v, elements); });
+    if (known) kept = &op;
+  });
+  if (kept) body_of(elements).insert_before(body_of(elements).last, kept);
+}
+
+bool run(ir::Graph& graph, Block& block) {
+  bool changed = false;
+  for (Op* op = block.first; op; op = op->next) {
+    Op* inner = nullptr;
+    Op* rows = ir::enclosing_loop(block);
+    if (rows && &body_of(*rows) == &block && is_for(*rows) && may_interchange(*op, inner) && pays(*rows, *op, *inner) &&
+        swap_loops(*op, *inner)) {
+      keep_one_poll(*op);
+      remark(graph, ir::Severity::note, kStage, op->loc,
+             "the loop at " + line_of(graph, inner->loc) + " adds up inside the one at " + line_of(graph, op->loc));
+      changed = true;
+    }
+    for (Block* nested : op->blocks) changed |= run(graph, *nested);
+  }
+  return changed;
+}
+
+}  // namespace
+
+bool accumulate(ir::Graph& graph) { return !graph.may_alias && run(graph, *graph.body); }
+
+}  // namespace appy::passes

@@ -83,7 +83,7 @@ TileSize tile_size_for(const Sizes& sizes, const ProductSize& product, const Ker
   constexpr int64_t many = 128;
   for (const auto& [size, busy] :
        {std::pair(TileSize::large, device.multiprocessors), {TileSize::small, device.multiprocessors / 4}}) {
-    if (size == TileSize::large && sizes.at(product.steps, many) < many) continue;
+    if (size == TileSize::large && sizes.at(product.steps, 0) < many) continue;
     if (tiles_of(sizes, product, shape, size) >= busy) return size;
   }
   return TileSize::none;

@@ -95,8 +95,9 @@ bool Panel::fits(Ranges& ranges, const Op& outer, const Recurrence& r) {
   });
 }
 
-Panel::Panel(ir::Graph& graph, Ranges& ranges, Builder& b, const Op& outer, const Recurrence& r, Value* height)
-    : Sums(graph, outer, r), between_(r.between.empty() ? nullptr : r.between[0]) {
+Panel::Panel(ir::Graph& graph, Ranges& ranges, Builder& b, const Op& outer, const Recurrence& r, Value* height,
+             bool one_nest)
+    : Sums(graph, outer, r), between_(r.between.empty() ? nullptr : r.between[0]), one_nest_(one_nest) {
   std::vector<Value*> extents = {height};
   if (between_) {
     low_ = ranges.affine(*between_->operands[0], *between_);
@@ -113,17 +114,32 @@ Panel::Panel(ir::Graph& graph, Ranges& ranges, Builder& b, const Op& outer, cons
 }
 
 void Panel::emit(Builder& b, Value* from, Value* until, const Op* poll) {
+  if (!swapped_) return nest(b, from, until, {}, poll);
+  // Iteration j of the tile has those i that are not below j + c: i has those j that are not above i - c.
+  Affine rest = low_;
+  rest.add(variable(), -1);
+  Value *above = at(b, rest, from), *high = at(b, high_, from);
+  Value* low = b.op(Opcode::add_, {from, above});
+  if (one_nest_) return nest(b, from, until, {low, high, above}, poll);
+  // From some row on each has the whole tile.
+  Value* whole = b.op(Opcode::sub_, {b.op(Opcode::add_, {until, above}), b.i64(1)});
+  Value* middle = b.op(Opcode::pymax_, {low, b.op(Opcode::pymin_, {whole, high})});
+  nest(b, from, until, {low, middle, above}, poll);
+  nest(b, from, until, {middle, high, nullptr}, poll);
+}
+
+void Panel::nest(Builder& b, Value* from, Value* until, const Rows& rows, const Op* poll) {
   Value* split = split_of(b, from);
   Op *outside = nullptr, *tile = nullptr, *inside = nullptr;
-  if (swapped_) {
-    // Iteration j of the tile has those i that are not below j + c: i has those j that are not above i - c.
-    Affine rest = low_;
-    rest.add(variable(), -1);
-    Value* above = at(b, rest, from);
-    outside = free_loop(b, b.op(Opcode::add_, {from, above}), at(b, high_, from));
+  if (rows.low) {
+    outside = free_loop(b, rows.low, rows.high);
     b.set_block(&body_of(*outside));
-    Value* end = b.op(Opcode::add_, {b.op(Opcode::sub_, {induction(*outside), above}), b.i64(1)});
-    inside = tile = free_loop(b, from, b.op(Opcode::pymin_, {end, until}));
+    Value* end = until;
+    if (rows.above) {
+      end = b.op(Opcode::add_, {b.op(Opcode::sub_, {induction(*outside), rows.above}), b.i64(1)});
+      end = b.op(Opcode::pymin_, {end, until});
+    }
+    inside = tile = free_loop(b, from, end);
   } else {
     outside = inside = tile = free_loop(b, from, until);
   }

@@ -39,8 +39,9 @@ class Panel : Sums {
  public:
   /// The bounds of the loop between are affine in the outer loop's variable.
   static bool fits(Ranges&, const ir::Op& outer, const Recurrence&);
-  /// `b` stands before the loop whose tiles are to be; they have `height` iterations at most.
-  Panel(ir::Graph&, Ranges&, ir::Builder& b, const ir::Op& outer, const Recurrence&, ir::Value* height);
+  /// `b` stands before the loop whose tiles are to be; they have `height` iterations at most. Rows that have the whole
+  /// tile are a nest of their own, unless `one_nest`.
+  Panel(ir::Graph&, Ranges&, ir::Builder& b, const ir::Op& outer, const Recurrence&, ir::Value* height, bool one_nest);
 
   /// The nest, where `b` stands: tile iterations [from, until). `poll` is one for its iterations, or null.
   void emit(ir::Builder& b, ir::Value* from, ir::Value* until, const ir::Op* poll);
@@ -48,12 +49,18 @@ class Panel : Sums {
   void enter(ir::Value* from);
 
  private:
+  /// Points of the loop between, where they go outside: point i has the tile's iterations up to i - above, or all.
+  struct Rows {
+    ir::Value *low = nullptr, *high = nullptr, *above = nullptr;
+  };
+  void nest(ir::Builder&, ir::Value* from, ir::Value* until, const Rows&, const ir::Op* poll);
   ir::Value* at(ir::Builder&, const Affine&, ir::Value* variable_is) const;
   void subscribe(ir::Op& access, ir::Value* iteration, ir::Value* point, ir::Value* from) const;
 
   const ir::Op* between_;
   Affine low_, high_;     // bounds of the loop between
   bool swapped_ = false;  // its points outside, the tile's iterations inside
+  bool one_nest_;
   ir::Value* base_ = nullptr;
 };
 

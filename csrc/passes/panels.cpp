@@ -103,7 +103,7 @@ class Divider {
       if (running) {
         sums.emplace_back(graph_, b, loop, r);
       } else {
-        panels.emplace_back(graph_, ranges, b, loop, r, height);
+        panels.emplace_back(graph_, ranges, b, loop, r, height, how_.device);
       }
     }
     b.set_loc(loop.loc);

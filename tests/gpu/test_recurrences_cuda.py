@@ -1,0 +1,44 @@
+"""Recurrences on the emulated device: one worker runs a tile, all run what is before and behind it."""
+
+from __future__ import annotations
+
+import copy
+
+import kernels
+import numpy as np
+import pytest
+
+import appy
+
+PROGRAMS = kernels.register()
+from compare import assert_same  # noqa: E402  (lies beside the programs)
+
+NAMES = ["forward_substitution", "factor_by_columns", "crout", "band", "best_chain", "several_right_sides"]
+
+
+@pytest.mark.parametrize("shape", ["tiles=1", "tiles=2", "lanes=32,block=64", "lanes=1"])
+@pytest.mark.parametrize("name", NAMES)
+def test_shapes_and_orders(name, shape, emulated, monkeypatch):
+    program = PROGRAMS[f"recurrence_programs.{name}"]
+    dtype = program.dtypes[0]
+    want = program.make(dtype, np.random.default_rng(3))
+    program.function(*want)
+    monkeypatch.setenv("APPY_CUDA_SHAPE", shape)
+    function = appy.jit(strict=True, backend="cuda")(copy.copy(program.function))
+    for order in ("forward", "reverse", "2"):
+        monkeypatch.setenv("APPY_EMULATOR_ORDER", order)
+        got = program.make(dtype, np.random.default_rng(3))
+        function(*got)
+        assert_same(list(got), list(want), ulps=program.ulps, scale=program.scale, where=f"{shape}, {order}")
+
+
+def barriers(capfd, name):
+    program = PROGRAMS[f"recurrence_programs.{name}"]
+    function = appy.jit(strict=True, backend="cuda", dump="passes", dry_run=True)(copy.copy(program.function))
+    function(*program.make(program.dtypes[0], np.random.default_rng(3)))
+    return capfd.readouterr().err.split("\n---")[-1].count("barrier workers")
+
+
+@pytest.mark.parametrize(("name", "count"), [("forward_substitution_in_place", 2), ("factor_by_columns", 3)])
+def test_all_wait_for_each_other_a_few_times_a_tile(name, count, emulated, capfd):
+    assert barriers(capfd, name) == count

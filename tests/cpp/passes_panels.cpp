@@ -3,17 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <map>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/panels.h"
+#include "passes/pass.h"
 #include "passes_compare.h"
+#include "passes_races.h"
 
 namespace appy::passes {
 namespace {
+
+using ir::Opcode;
 
 class Nests {
  public:
@@ -184,6 +189,56 @@ TEST(Panels, RandomNestsKeepTheirBits) {
   EXPECT_GT(moved, count / 200);
   RecordProperty("divided", divided);
   std::printf("%d graphs divided, %d of them run, %d with rows behind their tiles\n", divided, run, moved);
+}
+
+/// The first race on inputs of several tiles, or "".
+std::string race(const ir::Graph& graph) {
+  for (int trial = 0; trial < 21; ++trial) {
+    Inputs inputs(graph, trial);
+    Races races(graph);
+    try {
+      ir::evaluate(graph, inputs.args(), 2'000'000, &races);
+    } catch (const std::logic_error&) {
+      continue;
+    }
+    if (!races.found().empty()) return races.found();
+  }
+  return "";
+}
+
+std::vector<ir::Op*> barriers_of(ir::Graph& graph) {
+  std::vector<ir::Op*> found;
+  ir::walk(*graph.body, [&](ir::Op& op) {
+    if (op.code == Opcode::barrier_) found.push_back(&op);
+  });
+  return found;
+}
+
+TEST(Panels, TilesOfADeviceWaitForEachOther) {
+  for (const char* name : {"substitution", "factorisation", "several_right_sides"}) {
+    std::ifstream file(std::string(APPY_SOURCE_DIR) + "/tests/ir/panels_device/" + name + ".ir");
+    std::stringstream text;
+    text << file.rdbuf();
+    const std::string all = text.str();
+    SCOPED_TRACE(name);
+    const auto graph = ir::parse(all.substr(0, all.find("----")));
+    ASSERT_TRUE(make_panels(*graph, {.block = 3, .device = true}));
+    for (const char* pass :
+         {"fold", "cse", "dce", "reductions", "fold", "access", "cse", "dce", "distribute", "barriers"})
+      find(pass)->run(*graph);
+    ASSERT_EQ(ir::verify(*graph), "");
+    EXPECT_EQ(race(*graph), "") << ir::print(*graph);
+    const size_t count = barriers_of(*graph).size();
+    EXPECT_GT(count, 0u);
+    size_t needed = 0;
+    for (size_t k = 0; k < count; ++k) {
+      const auto mutant = ir::clone(*graph);
+      ir::Op* const barrier = barriers_of(*mutant)[k];
+      barrier->parent->remove(barrier);
+      needed += !race(*mutant).empty();
+    }
+    EXPECT_GT(needed, count / 2) << ir::print(*graph);
+  }
 }
 
 }  // namespace

@@ -45,9 +45,21 @@ def test_program(name):
 
 
 def test_regions_for_devices_are_no_matter_of_the_cpu():
-    compiled = compare("jacobi_1d")
+    compiled = compare("gramschmidt")
     stats = compiled.stats()
-    assert (stats["regions"], stats["compiled"], stats["declined"]) == (2, 2, 0)
-    assert str(appy.explain(compiled)).count("entered") == 2
-    text = appy.lower(compiled, *capture_programs.PROGRAMS["jacobi_1d"].arguments()).text()
+    assert (stats["regions"], stats["compiled"], stats["declined"]) == (3, 3, 0)
+    assert str(appy.explain(compiled)).count("entered") == 3
+    text = appy.lower(compiled, *capture_programs.PROGRAMS["gramschmidt"].arguments()).text()
     assert text.count("for ") == 1  # the first statement
+
+
+@pytest.mark.parametrize("backend", ["auto", "cpu"])
+def test_a_loop_that_is_tiled_in_time_is_one_region(backend):
+    compiled = compare("jacobi_1d", backend=backend)
+    stats = compiled.stats()
+    assert (stats["compiled"], stats["declined"]) == (1, 0)
+    text = str(appy.explain(compiled))
+    assert text.count("entered") == 1 and "takes several iterations at a time" in text
+    lowered = appy.lower(compiled, *capture_programs.PROGRAMS["jacobi_1d"].arguments())
+    assert lowered.text().count("for ") == 3
+    assert lowered.text(optimised=True).count("for ") > 3

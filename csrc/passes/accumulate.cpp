@@ -10,6 +10,7 @@
 #include "ir/ir.h"
 #include "passes/interchange.h"
 #include "passes/loops.h"
+#include "passes/overlap.h"
 #include "passes/subscripts.h"
 
 namespace appy::passes {
@@ -39,8 +40,20 @@ bool has_term(const Op& access, const Value& variable) {
                      [&](const Value* term) { return term == &variable; });
 }
 
+/// Nothing keeps rows from running together.
+bool is_plain(const Op& rows) {
+  bool plain = rows.loop->collapse == 1 && constant(*rows.operands[2]) == 1 && left_by_yield_only(rows);
+  ir::walk(body_of(rows), [&](const Op& op) {
+    plain &= op.code != Opcode::check_ && op.code != Opcode::atomic_ && op.code != Opcode::alloc_ &&
+             op.code != Opcode::while_;
+  });
+  return plain;
+}
+
 bool pays(const Op& rows, const Op& steps, const Op& elements) {
-  if (!has_permission(rows) || rows.loop->simd || !elements.loop->simd) return false;
+  if (!has_permission(rows) || rows.loop->simd || !elements.loop->simd || !is_plain(rows)) return false;
+  Ranges ranges(*rows.graph);
+  if (!have_most_in_common(ranges, steps, rows) || !have_most_in_common(ranges, elements, rows)) return false;
   bool along = true, shared = false, updates = false;
   ir::walk(body_of(elements), [&](const Op& op) {
     if (!is_access(op) || !has_term(op, *induction(elements))) return;

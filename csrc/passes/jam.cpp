@@ -19,6 +19,7 @@
 #include "passes/copier.h"
 #include "passes/dependence.h"
 #include "passes/loops.h"
+#include "passes/overlap.h"
 #include "passes/range.h"
 #include "passes/subscripts.h"
 
@@ -63,31 +64,6 @@ bool adds_up(const Op& op) {
   });
   for (const Value* v : op.results) real |= ir::is_real(v->type.dtype);
   return plain && real && loads;
-}
-
-/// May copies of the loop's body, which share the variables of the loops inside, have different values here?
-bool moves(const Value& v, const Op& loop) {
-  if (ir::defined_outside(v, body_of(loop))) return false;
-  if (!v.op) return v.index != 0 || !is_for(*v.block->owner) || v.block->owner == &loop;
-  const bool pure = ir::is_pure(v.op->code);
-  if (!pure && (v.op->code != Opcode::load_ || writes(*loop.blocks[0]))) return true;
-  return std::any_of(v.op->operands.begin(), v.op->operands.end(),
-                     [&](const Value* operand) { return moves(*operand, loop); });
-}
-
-bool moves_access(const Op& access, const Op& loop) {
-  return std::any_of(access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term()), access.operands.end(),
-                     [&](const Value* term) { return moves(*term, loop); });
-}
-
-/// How far one of a loop's bounds moves with the variable of a loop around it.
-std::optional<Wide> slope(Ranges& ranges, const Value& bound, const Op& loop, const Op& where) {
-  if (!moves(bound, loop)) return 0;
-  const Affine sum = ranges.affine(bound, where);
-  for (const auto& [atom, coef] : sum.terms) {
-    if (atom != induction(loop) && moves(*atom, loop)) return std::nullopt;
-  }
-  return sum.coef(*induction(loop));
 }
 
 template <class F>
@@ -172,19 +148,13 @@ class Candidate {
   /// The loops of the body that are jammed with their bodies.
   bool find_jammed(const Op& loop) {
     for (const Op* op = body_of(loop).first; op; op = op->next) {
-      if (!is_for(*op) || !holds_sums(*op) || !is_unit(*op) || !left_by_yield_only(*op) || !bounds_fit(*op)) continue;
+      if (!is_for(*op) || !holds_sums(*op) || !is_unit(*op) || !left_by_yield_only(*op) ||
+          !have_most_in_common(ranges_, *op, loop_))
+        continue;
       order_.jammed.insert(op);
       if (!sums_.count(op)) find_jammed(*op);
     }
     return !order_.jammed.empty();
-  }
-
-  /// Only one of the bounds moves with the unrolled loop: what the copies have in common is most of it.
-  bool bounds_fit(const Op& inner) const {
-    const auto lower = slope(ranges_, *inner.operands[0], loop_, inner);
-    const auto upper = slope(ranges_, *inner.operands[1], loop_, inner);
-    return lower && upper && (*lower == 0 || *upper == 0) && Wide(-1) <= *lower && *lower <= 1 && Wide(-1) <= *upper &&
-           *upper <= 1;
   }
 
   bool order_of(const Op& loop) {

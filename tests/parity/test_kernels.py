@@ -91,16 +91,16 @@ def test_dialects_are_told_apart():
         assert sum(d is dialect for _, d in DIALECTS) >= 12
 
 
-DISPATCHES = {"jacobi_1d": 3, "jacobi_2d": 3, "fdtd_2d": 3, "heat_3d": 1, "correlation": 1, "hdiff": 1, "gemver": 1}
+DISPATCHES = ["jacobi_1d", "jacobi_2d", "fdtd_2d", "heat_3d", "correlation", "hdiff", "gemver"]
 
 
 @pytest.mark.parametrize("name", DISPATCHES)
 def test_neighbouring_statements_are_one_dispatch(name):
-    """Three time steps: shapes are compared before the first store, wherever the statement stands."""
+    """Three time steps are one, too; shapes are compared before the first store, wherever the statement stands."""
     program = KERNELS[name]
     compiled = appy.jit(strict=True, **program.options)(rewritten(program))
     compiled(*program.make("float64", np.random.default_rng(0)))
-    assert compiled.stats()["runs"] == DISPATCHES[name]
+    assert compiled.stats()["runs"] == 1
 
 
 def test_shapes_that_differ_in_a_later_statement_leave_what_numpy_leaves():

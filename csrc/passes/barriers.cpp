@@ -67,6 +67,8 @@ bool count_alike(const Touch& earlier, std::span<const Op* const> a, std::span<c
   if (a.size() != b.size()) return false;
   for (size_t k = 0; k < a.size(); ++k) {
     if (a[k]->mapping != b[k]->mapping) return false;
+    // Tiles are computed by whoever has the tile.
+    if ((a[k]->loop && a[k]->loop->tiles) || (b[k]->loop && b[k]->loop->tiles)) return false;
     for (size_t bound = 0; bound < 3; ++bound) {
       // Where only the end differs, a single loop still gives the same iterations to the same lanes.
       if (bound == 1 && a.size() == 1) continue;

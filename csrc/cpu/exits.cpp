@@ -88,35 +88,55 @@ void Function::emit_poll(const ir::Op& op) {
     flag_ = cc_.newGpq("flag");
     hoist(0, [&] { cc_.mov(flag_, x86::qword_ptr(context_, offsetof(Context, flag))); });
   }
-  const bool has_state = !in_outlined() && (!vector_ || vector_->knows(op.operands));
-  std::vector<ir::Value*> results;
-  std::vector<x86::Reg> state;
-  for (ir::Value* v : op.operands) {
-    if (!has_state) break;
-    results.push_back(v);
-    state.push_back(is_const(v) ? x86::Reg() : reg(v));
-  }
+  const State state = state_of(op);
   asmjit::Label back = cc_.newLabel();
-  asmjit::Label slow = cold([this, results, state, back] {
+  asmjit::Label slow = cold([this, state, back] {
     x86::Gp status = cc_.newGpq();
     const x86::Reg arguments[] = {context_};
     call(reinterpret_cast<const void*>(&poll_slow), status, arguments);
     cc_.test(status, status);
     cc_.jz(back);
-    for (size_t i = 0; i < state.size(); ++i) {
-      x86::Gp word = cc_.newGpq();
-      word_of(results[i], state[i], word);
-      cc_.mov(x86::qword_ptr(results_, static_cast<int32_t>(8 * i)), word);
-    }
-    if (!state.empty()) {
-      const auto at = static_cast<int32_t>(offsetof(runtime::Failure, has_state));
-      cc_.mov(x86::byte_ptr(context_, kFailure + at), 1);
-    }
+    tell(state);
     leave(status);
   });
   cc_.cmp(x86::dword_ptr(flag_), 0);
   cc_.jne(slow);
   cc_.bind(back);
+}
+
+Function::State Function::state_of(const ir::Op& poll) {
+  State state;
+  if (in_outlined() || (vector_ && !vector_->knows(poll.operands))) return state;
+  for (ir::Value* v : poll.operands) state.emplace_back(v, is_const(v) ? x86::Reg() : reg(v));
+  return state;
+}
+
+void Function::tell(const State& state) {
+  if (state.empty()) return;
+  for (size_t i = 0; i < state.size(); ++i) {
+    x86::Gp word = cc_.newGpq();
+    word_of(state[i].first, state[i].second, word);
+    cc_.mov(x86::qword_ptr(results_, static_cast<int32_t>(8 * i)), word);
+  }
+  const auto at = static_cast<int32_t>(offsetof(runtime::Failure, has_state));
+  cc_.mov(x86::byte_ptr(context_, kFailure + at), 1);
+}
+
+Function::State Function::state_before(const ir::Op& loop) {
+  const ir::Op* poll = loop.prev;
+  while (poll && poll->code != ir::Opcode::poll_) poll = ir::is_pure(poll->code) ? poll->prev : nullptr;
+  return poll ? state_of(*poll) : State();
+}
+
+void Function::leave_interrupted(const State& state, x86::Gp status) {
+  if (!state.empty()) {
+    asmjit::Label failed = cc_.newLabel();
+    cc_.cmp(status, static_cast<int32_t>(runtime::Status::interrupted));
+    cc_.jne(failed);
+    tell(state);
+    cc_.bind(failed);
+  }
+  leave(status);
 }
 
 x86::Gp Function::failing_iteration() {

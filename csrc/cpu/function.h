@@ -157,6 +157,14 @@ class Function {
   // Checks.
   void emit_check(const ir::Op&);
   void emit_poll(const ir::Op&);
+  /// What a poll tells, in registers; empty where it has nothing to tell, or cannot.
+  using State = std::vector<std::pair<ir::Value*, x86::Reg>>;
+  State state_of(const ir::Op& poll);
+  void tell(const State&);
+  /// What a poll right before a loop that workers share tells: interrupted workers do not know how far the code around
+  /// it had come.
+  State state_before(const ir::Op& loop);
+  void leave_interrupted(const State&, x86::Gp status);
   /// Until the next call emit_poll leaves this one out.
   void leave_out(const ir::Op* poll) { left_out_ = poll; }
   /// Writes the failure except its info and iteration.

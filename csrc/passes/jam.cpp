@@ -6,12 +6,13 @@
 // variables", 1990). Each copy adds up in the order in which the loop did.
 //
 // Bounds of the loop inside that move with the unrolled one (triangles) leave a part that all copies have, which they
-// run together, and parts before and behind it, which each copy runs by itself.
+// run together, and parts before and behind it, which each copy runs by itself, without lanes.
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "ir/builder.h"
@@ -253,18 +254,10 @@ class Candidate {
     for (int64_t d = 1; d < kMostCopies; ++d) {
       bool differ = false;
       for (size_t n = 0; n < x.access->offset.size() && !differ; ++n) {
-        Affine before;
-        before.constant = x.access->offset[n];
-        bool known = true;
-        for (size_t t = 0; t < static_cast<size_t>(x.access->terms); ++t) {
-          const Value& term = *x.operands[x.first_term() + t];
-          if (x.access->coef[n][t] == 0) continue;
-          known &= visible_before(term, y);
-          if (known) before.add(ranges_.affine(term, y), x.access->coef[n][t]);
-        }
-        for (const auto& [atom, coef] : before.terms) {
-          known &= atom == induction(loop_) || ir::defined_outside(*atom, body_of(loop_));
-        }
+        Affine before = row_at(ranges_, x, n, x);
+        const bool known = std::all_of(before.terms.begin(), before.terms.end(), [&](const auto& term) {
+          return term.first == induction(loop_) || ir::defined_outside(*term.first, body_of(loop_));
+        });
         if (!known) continue;
         before.constant -= before.coef(*induction(loop_)) * d;
         Affine below = row_at(ranges_, y, n, y);
@@ -296,6 +289,10 @@ class Jammer {
   Jammer(ir::Graph& graph, Ranges& ranges, Op& loop, const Order& order, int64_t copies)
       : graph_(graph), ranges_(ranges), loop_(loop), order_(order), count_(copies), builder_(graph) {
     for (int64_t u = 0; u < copies; ++u) copies_.emplace_back(graph);
+    for (const Op* inner : order.jammed) {
+      slopes_[inner] = {*slope(ranges, *inner->operands[0], loop, *inner),
+                        *slope(ranges, *inner->operands[1], loop, *inner)};
+    }
   }
 
   /// The loop over groups of iterations, in front of the loop, which does those that are left.
@@ -403,8 +400,7 @@ class Jammer {
     Builder& b = builder_;
     b.set_loc(inner.loc);
     b.set_block(&into);
-    const Wide lower = *slope(ranges_, *inner.operands[0], loop_, inner);
-    const Wide upper = *slope(ranges_, *inner.operands[1], loop_, inner);
+    const auto [lower, upper] = slopes_.at(&inner);
     std::vector<std::vector<Value*>> values(copies_.size());  // carried values, by copy
     for (size_t u = 0; u < copies_.size(); ++u) {
       for (size_t k = 0; k < inner.results.size(); ++k) {
@@ -501,6 +497,7 @@ class Jammer {
   Builder builder_;
   std::vector<Copier> copies_;
   std::map<const Op*, Op*> common_;
+  std::map<const Op*, std::pair<Wide, Wide>> slopes_;  // of the bounds of jammed loops, before anything is rewritten
 };
 
 // --- which loops, and how many iterations

@@ -82,7 +82,22 @@ void Sums::bring_for_steps(Copier& copier, const Op& loop) const {
 
 // --- before a tile ---------------------------------------------------------------------------------------------------
 
+/// Does the value grow with the loop's variable, wherever that is more than a constant?
+bool follows(Ranges& ranges, const Value& v, const Op& outer, const Op& where) {
+  if (ranges.affine(v, where).coef(*induction(outer)) > 0) return true;
+  return v.op && (v.op->code == Opcode::pymax_ || v.op->code == Opcode::maximum_) &&
+         std::any_of(v.op->operands.begin(), v.op->operands.end(),
+                     [&](const Value* operand) { return follows(ranges, *operand, outer, where); });
+}
+
 bool Panel::fits(Ranges& ranges, const Op& outer, const Recurrence& r) {
+  // Of a band there is little before a tile, and points that move with the tile would need an array for all tiles.
+  if (follows(ranges, *r.steps->operands[0], outer, *r.steps)) return false;
+  for (const Op* loop : r.between) {
+    const Wide low = ranges.affine(*loop->operands[0], *loop).coef(*induction(outer));
+    const Wide high = ranges.affine(*loop->operands[1], *loop).coef(*induction(outer));
+    if ((low > 0 && high > 0) || (low < 0 && high < 0)) return false;
+  }
   return std::all_of(r.between.begin(), r.between.end(), [&](const Op* loop) {
     return std::all_of(loop->operands.begin(), loop->operands.begin() + 2, [&](const Value* bound) {
       const Affine sum = ranges.affine(*bound, *loop);

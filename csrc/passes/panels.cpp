@@ -111,7 +111,11 @@ class Divider {
     b.set_block(&body_of(tiles));
     Value* from = induction(tiles);
     Value* until = b.op(Opcode::pymin_, {b.op(Opcode::add_, {from, block}), high});
-    const Op* poll = poll_at_start(loop, tiles);
+    Op* poll = poll_at_start(loop, tiles);
+    if (poll && !runs_in_parallel(loop)) {
+      // Workers that are interrupted cannot tell how far the loop had come.
+      body_of(tiles).append(std::exchange(poll, nullptr));
+    }
     for (Panel& panel : panels) panel.emit(b, from, until, poll);
     loop.operands[0] = from;
     loop.operands[1] = until;
@@ -126,6 +130,12 @@ class Divider {
            "the loop at " + line_of(graph_, loop.loc) + " runs in tiles of " + std::to_string(how_.block) +
                " iterations: what its sums need of earlier tiles is computed before each tile");
     return true;
+  }
+
+  static bool runs_in_parallel(const Op& loop) {
+    bool any = false;
+    ir::walk(body_of(loop), [&](const Op& op) { any |= is_for(op) && op.loop->parallel; });
+    return any;
   }
 
   /// Only rows of the tile are left in it: one worker runs it.
@@ -160,7 +170,7 @@ class Divider {
 
   /// The poll with which an iteration of the loop begins, at the start of a tile; null where there is none, or it tells
   /// of values that are not known there. It stands nowhere.
-  const Op* poll_at_start(const Op& loop, const Op& tiles) {
+  Op* poll_at_start(const Op& loop, const Op& tiles) {
     const Op* poll = body_of(loop).first;
     if (poll->code != Opcode::poll_) return nullptr;
     Copier copier(graph_);

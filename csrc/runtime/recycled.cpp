@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,10 +41,12 @@ Blocks& blocks() {
   return all;
 }
 
+/// Nothing where the process may have so much address space and no more: others would miss what is kept.
 size_t most_bytes() {
   static const size_t bytes =
       static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 4;
-  return bytes;
+  rlimit limit;
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? 0 : bytes;
 }
 
 size_t rounded(size_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
@@ -85,6 +88,12 @@ void* allocate(size_t bytes, bool& cleared) {
   if (!block.at) {
     block = map(size);
     cleared = true;
+  }
+  if (!block.at && !all.kept.empty()) {
+    for (const Block& each : all.kept) munmap(each.at, each.bytes);
+    all.kept.clear();
+    all.bytes = 0;
+    block = map(size);
   }
   if (block.at) all.used[block.at] = block.bytes;
   return block.at;
@@ -151,10 +160,17 @@ PyDataMem_Handler handler = {"appy", 1, {nullptr, allocate, allocate_cleared, re
 
 }  // namespace
 
+/// Somebody else's handler is left in its place.
+bool is_numpys() {
+  const Ref current = Ref::steal(PyDataMem_GetHandler());
+  const void* const found = current ? PyCapsule_GetPointer(current.get(), "mem_handler") : nullptr;
+  return found && std::strcmp(static_cast<const PyDataMem_Handler*>(found)->name, "default_allocator") == 0;
+}
+
 Recycling::Recycling() {
   static PyObject* const own = PyCapsule_New(&handler, "mem_handler", nullptr);
   // It may be the first thing that is done with an array.
-  if (own && import_numpy()) before_ = Ref::steal(PyDataMem_SetHandler(own));
+  if (own && import_numpy() && is_numpys()) before_ = Ref::steal(PyDataMem_SetHandler(own));
   if (!before_) PyErr_Clear();
 }
 

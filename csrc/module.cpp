@@ -148,18 +148,12 @@ void set_options(Options& to, const Setter<Options> (&setters)[count], const py:
 }
 
 constexpr Setter<appy::RegionOptions> region_setters[] = {
-    {"exact", assign<&appy::RegionOptions::exact>},
-    {"strict", assign<&appy::RegionOptions::strict>},
-    {"dry_run", assign<&appy::RegionOptions::dry_run>},
-    {"group", assign<&appy::RegionOptions::group>},
-    {"tune", assign<&appy::RegionOptions::tune>},
-    {"captured", assign<&appy::RegionOptions::captured>},
-    {"repeats", assign<&appy::RegionOptions::repeats>},
-    {"threads", assign<&appy::RegionOptions::threads>},
-    {"backend", set_backend<appy::RegionOptions>},
-    {"dump", set_dump<appy::RegionOptions>},
-    {"auto_simd", assign<&appy::RegionOptions::auto_simd>},
-    {"keep_stages", assign<&appy::RegionOptions::keep_stages>},
+    {"exact", assign<&appy::RegionOptions::exact>},         {"strict", assign<&appy::RegionOptions::strict>},
+    {"dry_run", assign<&appy::RegionOptions::dry_run>},     {"group", assign<&appy::RegionOptions::group>},
+    {"tune", assign<&appy::RegionOptions::tune>},           {"captured", assign<&appy::RegionOptions::captured>},
+    {"repeats", assign<&appy::RegionOptions::repeats>},     {"threads", assign<&appy::RegionOptions::threads>},
+    {"backend", set_backend<appy::RegionOptions>},          {"dump", set_dump<appy::RegionOptions>},
+    {"auto_simd", assign<&appy::RegionOptions::auto_simd>}, {"keep_stages", assign<&appy::RegionOptions::keep_stages>},
 };
 
 constexpr Setter<appy::Config> config_setters[] = {

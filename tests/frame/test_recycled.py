@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import appy
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 
 LARGE = 1 << 20  # elements of float64: 8 MB
 
@@ -82,7 +86,7 @@ def test_tracemalloc_counts_it():
 @pytest.mark.parametrize("make", ["empty(5)", "zeros(1 << 20)", "empty_like(np.ones(9))", "full((3, 4), 2.0)"])
 def test_it_may_be_the_first_thing(make):
     program = f"import numpy as np, appy; a = appy.{make}; print(a.size)"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, env=ENVIRONMENT).returncode == 0
 
 
 def test_zeros_are_zero_in_used_memory():
@@ -108,5 +112,5 @@ print(kept[0][-1])
 """
     script = tmp_path / "keeps.py"
     script.write_text(program)
-    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=ENVIRONMENT)
     assert (result.returncode, result.stdout) == (0, f"{2.0 * (LARGE - 1)}\n"), result.stderr

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ import recurrence_programs
 from compare import assert_same
 
 import appy
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def lu_by_rows(a):
@@ -145,7 +149,9 @@ for part in (0.2, 0.4, 0.6, 0.8):
     assert i in (done - 1, done), (i, done)
 print("met", met)
 """)
-    result = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120)
+    result = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=120, env=ENVIRONMENT
+    )
     assert result.returncode == 0 and result.stdout.startswith("met"), result.stderr
 
 

@@ -48,6 +48,8 @@ constexpr std::string_view kStage = "time_tiles";
 constexpr int64_t kCache = int64_t{768} << 10;
 constexpr int64_t kStrip = int64_t{16} << 10;
 constexpr int64_t kTile = int64_t{64} << 10;
+// Bytes of rows that are single elements of a few arrays.
+constexpr int64_t kElements = 64;
 // Blocks that each worker gets, where there are rows enough, and workers where nobody said how many.
 constexpr int64_t kBlocks = 4;
 constexpr int64_t kWorkers = 4;
@@ -210,7 +212,11 @@ class Tiler {
       Value* one_each = over(add(over(count_, i64(workers)), -starts), i64(slopes));
       steps_ = least(steps_, most(several, least(one_each, i64(kFewSteps))));
     }
-    pays_ = b_.op(Opcode::ge_, {steps_, i64(2)});
+    // What stays in the workers' caches is read as fast without tiles; of rows that are elements barriers take the
+    // time.
+    Value* beyond = b_.op(Opcode::gt_, {mul(count_, row), i64(2 * workers * kCache)});
+    Value* elements = b_.op(Opcode::le_, {row, i64(kElements)});
+    pays_ = b_.op(Opcode::and_, {b_.op(Opcode::ge_, {steps_, i64(2)}), b_.op(Opcode::or_, {beyond, elements})});
     steps_ = most(steps_, i64(1));
     blocks_ = i64(1);
     if (!shared) return;

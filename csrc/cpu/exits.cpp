@@ -123,9 +123,12 @@ void Function::tell(const State& state) {
 }
 
 Function::State Function::state_before(const ir::Op& loop) {
-  const ir::Op* poll = loop.prev;
-  while (poll && poll->code != ir::Opcode::poll_) poll = ir::is_pure(poll->code) ? poll->prev : nullptr;
-  return poll ? state_of(*poll) : State();
+  for (const ir::Op* at = &loop; at; at = at->parent->owner) {
+    for (const ir::Op* op = at; op; op = op->prev) {
+      if (op->code == ir::Opcode::poll_) return state_of(*op);
+    }
+  }
+  return State();
 }
 
 void Function::leave_interrupted(const State& state, x86::Gp status) {

@@ -161,7 +161,7 @@ class Function {
   using State = std::vector<std::pair<ir::Value*, x86::Reg>>;
   State state_of(const ir::Op& poll);
   void tell(const State&);
-  /// What a poll right before a loop that workers share tells: interrupted workers do not know how far the code around
+  /// What the last poll before a loop that workers share tells: interrupted workers do not know how far the code around
   /// it had come.
   State state_before(const ir::Op& loop);
   void leave_interrupted(const State&, x86::Gp status);

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import recurrence_programs
 from compare import assert_same
 
 import appy
-
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def lu_by_rows(a):
@@ -102,57 +95,6 @@ def test_explain_says_which_loops_run_in_tiles():
     make = recurrence_programs.triangle(40, (40,))
     assert divides(recurrence_programs.forward_substitution_in_place, *make(np.float64, np.random.default_rng(1)))
     assert not divides(row_by_row_in_place, *arguments("row_by_row_in_place", 40))
-
-
-def test_an_interrupt_tells_how_far_it_had_come(tmp_path):
-    """The loop is sequential: its variables and its rows agree, also where workers share what comes before a tile."""
-    program = tmp_path / "program.py"
-    program.write_text("""
-import signal, sys, threading, time
-import numpy as np, appy
-
-def solve(L, x, b):
-    i = -1
-    try:
-        # pragma sequential for
-        for i in range(x.shape[0]):
-            for r in range(x.shape[1]):
-                s = 0.0
-                for j in range(i):
-                    s += L[i, j] * x[j, r]
-                x[i, r] = (b[i, r] - s) / L[i, i]
-    except KeyboardInterrupt:
-        pass
-    return i
-
-n, m = 1500, 300
-rng = np.random.default_rng(0)
-L = np.tril(rng.random((n, n))) / n + 2 * np.eye(n)
-b = rng.random((n, m))
-f = appy.jit(exact=True, strict=True)(solve)
-x = np.full((n, m), 7.0)
-begin = time.perf_counter()
-f(L, x, b)
-seconds = time.perf_counter() - begin
-met = 0
-for part in (0.2, 0.4, 0.6, 0.8):
-    x[:] = 7.0
-    timer = threading.Timer(seconds * part, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
-    try:
-        timer.start()
-        i = f(L, x, b)
-        timer.join()
-    except KeyboardInterrupt:  # it came late
-        continue
-    done = int((x != 7).any(1).sum())
-    met += done < n
-    assert i in (done - 1, done), (i, done)
-print("met", met)
-""")
-    result = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, timeout=120, env=ENVIRONMENT
-    )
-    assert result.returncode == 0 and result.stdout.startswith("met"), result.stderr
 
 
 def test_bands_stay_as_they_are():

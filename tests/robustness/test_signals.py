@@ -100,6 +100,63 @@ print(json.dumps([i, s, x.sum(), type(i).__name__, count.stats()["runs"]]))
     assert i > 1000 and s in (i, i - 1) and total in (s + 1, s + 2)
 
 
+def test_an_interrupt_between_tiles(python):
+    """The loop is sequential: its variable and its rows agree, also while workers share what comes before a tile.
+
+    With twelve sums a nest rows of a tile are left over, which are a second loop that workers share.
+    """
+    program = """
+def solve(L, x, b):
+    i = -1
+    try:
+        #pragma sequential for
+        for i in range(x.shape[0]):
+            for r in range(x.shape[1]):
+                s = 0.0
+                for j in range(i):
+                    s += L[i, j] * x[j, r]
+                x[i, r] = (b[i, r] - s) / L[i, i]
+    except KeyboardInterrupt:
+        pass
+    return i
+
+n, m = 1500, 300
+rng = np.random.default_rng(0)
+L = np.tril(rng.random((n, n))) / n + 2 * np.eye(n)
+b = rng.random((n, m))
+x = np.zeros((n, m))
+f = appy.jit(exact=True, strict=True)(solve)
+f(L, x, b)
+begin = time.perf_counter()
+f(L, x, b)
+seconds = time.perf_counter() - begin
+came, ends = [], []
+
+def handler(*_):
+    came.append(True)
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, handler)
+for k in range(40):
+    x[:] = 7.0
+    came.clear()
+    i = None
+    try:
+        send(signal.SIGINT, seconds * k / 40)
+        i = f(L, x, b)
+        while not came:
+            time.sleep(0.001)
+    except KeyboardInterrupt:  # before or after it
+        pass
+    if i is not None:
+        ends.append((i, int((x != 7).any(1).sum())))
+print(json.dumps(ends))
+"""
+    ends = output(python(COMMON + program, APPY_ISA="avx2"))
+    assert any(0 < done < 1500 for _, done in ends)
+    assert all(i in (done - 1, done) for i, done in ends), ends
+
+
 def test_scalars_after_ctrl_c_in_a_parallel_loop(python):
     program = """
 @appy.jit(strict=True)
@@ -154,17 +211,19 @@ def test_a_handler_that_returns_does_not_slow_the_loop_down(python):
     program = """
 signal.signal(signal.SIGUSR1, lambda *_: None)
 x = np.zeros(8)
-times = []
-for delay in (None, None, 0.01):
-    if delay is not None:
-        send(signal.SIGUSR1, delay)
-    start = time.perf_counter()
-    endless_in_order(x, 200_000_000)
-    times.append(time.perf_counter() - start)
-print(json.dumps(times))
+endless_in_order(x, 10)
+best = [1e9, 1e9]
+for _ in range(6):
+    for with_signal in (False, True):
+        if with_signal:
+            send(signal.SIGUSR1, 0.01)
+        start = time.perf_counter()
+        endless_in_order(x, 200_000_000)
+        best[with_signal] = min(best[with_signal], time.perf_counter() - start)
+print(json.dumps(best))
 """
-    best = [min(column) for column in zip(*(output(python(COMMON + program)) for _ in range(3)))]
-    assert best[2] < 1.5 * best[1] + 0.02
+    plain, disturbed = output(python(COMMON + program))
+    assert disturbed < 2 * plain + 0.02  # a flag that stays up would ask Python at each iteration
 
 
 def test_an_exception_of_a_handler(python):

@@ -55,16 +55,6 @@ struct Refusal {
   SpecializationReport report;
 };
 
-passes::Options pass_options(passes::Target target, int workers,
-                             std::function<void(std::string_view, const ir::Graph&)> on_change) {
-  passes::Options options;
-  options.target = target;
-  options.workers = workers;
-  for (const std::string& name : config().disabled_passes) options.disabled.push_back(name);
-  options.on_change = std::move(on_change);
-  return options;
-}
-
 /// Where the code is no function's, its names have to be the globals of a module: else what they are, or null.
 const char* namespace_of_its_own(const Scope& scope) {
   if (!scope.names) return nullptr;
@@ -201,11 +191,7 @@ class RegionCache::Impl {
       trace::Result traced = trace::trace(region(may_alias, false, false), scope);
       if (!may_alias && runtime::Guards(traced.signature, *traced.graph, scope).overlaps(scope)) continue;
       auto optimised = ir::clone(*traced.graph);
-      optimised->registers = cpu::vector_registers(chosen_isa());
-      bool tiled = false;
-      passes::run(*optimised,
-                  pass_options(passes::Target::cpu, threads(),
-                               [&](std::string_view name, const ir::Graph&) { tiled |= name == "time_tiles"; }));
+      const bool tiled = optimise(*optimised, false, [](std::string_view, const ir::Graph&) {});
       if (options_.captured && !is_for_device(scope) && !tiled) return nullptr;
       return std::make_shared<Lowered>(std::move(traced.graph), std::move(optimised), std::move(traced.signature));
     }
@@ -255,6 +241,25 @@ class RegionCache::Impl {
     return nullptr;
   }
 
+  /// Runs the passes, which tell `on_change` of what they did. Are loops tiled in time?
+  template <class F>
+  bool optimise(ir::Graph& graph, bool on_device, F&& on_change) const {
+    passes::Options options;
+    options.target = on_device ? passes::Target::device : passes::Target::cpu;
+    for (const std::string& name : config().disabled_passes) options.disabled.push_back(name);
+    bool tiled = false;
+    options.on_change = [&](std::string_view name, const ir::Graph& changed) {
+      tiled |= name == "time_tiles";
+      on_change(name, changed);
+    };
+    if (!on_device) {
+      graph.registers = cpu::vector_registers(chosen_isa());
+      graph.workers = threads();
+    }
+    passes::run(graph, options);
+    return tiled;
+  }
+
   /// Trace -> passes -> backend.
   std::unique_ptr<Compiled> build(const Scope& scope, bool may_alias) {
     auto begun = std::chrono::steady_clock::now();
@@ -282,13 +287,8 @@ class RegionCache::Impl {
     const Backend backend = chosen_backend(options_, traced.signature.device);
     const bool on_device = backend == Backend::cuda;
     graph.inspectors = !on_device;
-    if (!on_device) graph.registers = cpu::vector_registers(chosen_isa());
-    bool tiled = false;
-    passes::run(graph, pass_options(on_device ? passes::Target::device : passes::Target::cpu, threads(),
-                                    [&](std::string_view name, const ir::Graph& changed) {
-                                      log.pass(name, changed);
-                                      tiled |= name == "time_tiles";
-                                    }));
+    const bool tiled =
+        optimise(graph, on_device, [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); });
     report.passes_seconds = lap();
     // Arrays of the host are copied to a device and back when all is done: there the interpreter can always start anew.
     const bool starts_anew = on_device && traced.signature.device == runtime::host_memory;

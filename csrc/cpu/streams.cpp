@@ -19,7 +19,7 @@ using ir::Opcode;
 const ir::Value* variable(const ir::Op& loop) { return loop.code == Opcode::for_ ? loop.blocks[0]->args[0] : nullptr; }
 
 bool uses(const ir::Op& access, const ir::Value* term) {
-  return std::find(access.operands.begin() + access.first_term(), access.operands.end(), term) != access.operands.end();
+  return std::find(access.terms().begin(), access.terms().end(), term) != access.terms().end();
 }
 
 /// The loops around a store whose iterations write different elements, innermost first.

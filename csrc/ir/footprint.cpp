@@ -16,7 +16,7 @@ bool is_variable(const Value& term, const std::vector<const Op*>& loops) {
 bool is_affine(const Op& op, const std::vector<const Op*>& loops) {
   if (loops.empty()) return true;
   const Block& outermost = *loops.front()->blocks[0];
-  return std::all_of(op.operands.begin() + static_cast<std::ptrdiff_t>(op.first_term()), op.operands.end(),
+  return std::all_of(op.terms().begin(), op.terms().end(),
                      [&](const Value* term) { return is_variable(*term, loops) || defined_outside(*term, outermost); });
 }
 

@@ -254,6 +254,7 @@ std::unique_ptr<Graph> clone(const Graph& graph) {
   copy->may_alias = graph.may_alias;
   copy->inspectors = graph.inspectors;
   copy->registers = graph.registers;
+  copy->workers = graph.workers;
   copy->result_names = graph.result_names;
   copy->locs = graph.locs;
   copy->remarks = graph.remarks;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -209,6 +210,7 @@ struct Op {
   Value* view() const;
   /// Index in `operands` of the first access term.
   size_t first_term() const { return operands.size() - static_cast<size_t>(access->terms); }
+  std::span<Value* const> terms() const { return std::span(operands).subspan(first_term()); }
 };
 
 struct Block {
@@ -244,6 +246,7 @@ struct Graph {
   bool may_alias = false;                 // views may overlap in any way: keep every load and store in order
   bool inspectors = true;                 // to read an index array once more, to test it before the loops, pays
   int registers = 16;                     // vector registers that the target has
+  int workers = 0;                        // threads that will run it; 0: nobody knows. Only sizes depend on it
   Block* body = nullptr;                  // its arguments are the parameters; its yield names the results
   std::vector<std::string> result_names;  // for people; may be empty
   std::vector<Loc> locs;                  // locs[0] is unknown

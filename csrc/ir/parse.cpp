@@ -75,9 +75,10 @@ class Parser {
     if (lex_.accept("exact")) graph_->exact = true;
     if (lex_.accept("may_alias")) graph_->may_alias = true;
     if (lex_.accept("no_inspectors")) graph_->inspectors = false;
-    if (lex_.accept("registers")) {
+    for (const auto& [word, number] : {std::pair("registers", &graph_->registers), {"workers", &graph_->workers}}) {
+      if (!lex_.accept(word)) continue;
       lex_.expect('(');
-      graph_->registers = static_cast<int>(lex_.integer("a number", 1, kIntMax));
+      *number = static_cast<int>(lex_.integer("a number", 1, kIntMax));
       lex_.expect(')');
     }
     if (lex_.accept("results")) {

@@ -31,6 +31,7 @@ class GraphPrinter {
     if (graph_.may_alias) out_ += " may_alias";
     if (!graph_.inspectors) out_ += " no_inspectors";
     if (graph_.registers != Graph().registers) out_ += " registers(" + std::to_string(graph_.registers) + ")";
+    if (graph_.workers != 0) out_ += " workers(" + std::to_string(graph_.workers) + ")";
     if (!graph_.result_names.empty()) {
       out_ += " results(";
       for (size_t i = 0; i < graph_.result_names.size(); ++i) {

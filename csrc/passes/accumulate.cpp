@@ -36,8 +36,7 @@ bool runs_along(const Op& access, const Value& variable) {
 }
 
 bool has_term(const Op& access, const Value& variable) {
-  return std::any_of(access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term()), access.operands.end(),
-                     [&](const Value* term) { return term == &variable; });
+  return std::find(access.terms().begin(), access.terms().end(), &variable) != access.terms().end();
 }
 
 /// Nothing keeps rows from running together.
@@ -59,10 +58,9 @@ bool pays(const Op& rows, const Op& steps, const Op& elements) {
     if (!is_access(op) || !has_term(op, *induction(elements))) return;
     along &= runs_along(op, *induction(elements));
     updates |= op.code == Opcode::store_;
-    const bool varies = std::any_of(
-        op.operands.begin() + static_cast<std::ptrdiff_t>(op.first_term()), op.operands.end(), [&](const Value* term) {
-          return term != induction(elements) && term != induction(steps) && !ir::defined_outside(*term, body_of(rows));
-        });
+    const bool varies = std::any_of(op.terms().begin(), op.terms().end(), [&](const Value* term) {
+      return term != induction(elements) && term != induction(steps) && !ir::defined_outside(*term, body_of(rows));
+    });
     if (op.code == Opcode::load_ && has_term(op, *induction(steps))) {
       shared |= !varies;
       along &= !varies;

@@ -37,4 +37,8 @@ bool is_constant(const ir::Value& v, int64_t& out) {
   return true;
 }
 
+ir::Value* emit(ir::Builder& b, const Affine& sum) {
+  return emit(b, sum, [](const ir::Value& atom) { return const_cast<ir::Value*>(&atom); });
+}
+
 }  // namespace appy::passes

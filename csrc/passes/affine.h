@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/builder.h"
 #include "ir/ir.h"
 
 namespace appy::passes {
@@ -24,6 +25,21 @@ struct Affine {
   void add(const Affine& other, Wide factor);
   void add(const ir::Value& atom, Wide factor);
 };
+
+/// The sum as a value, where the builder stands; `of` says what stands for an atom.
+template <class F>
+ir::Value* emit(ir::Builder& b, const Affine& sum, F&& of) {
+  ir::Value* total = nullptr;
+  for (const auto& [atom, coef] : sum.terms) {
+    ir::Value* v = of(*atom);
+    if (coef != 1) v = b.op(ir::Opcode::mul_, {v, b.i64(static_cast<int64_t>(coef))});
+    total = total ? b.op(ir::Opcode::add_, {total, v}) : v;
+  }
+  if (total && sum.constant == 0) return total;
+  ir::Value* constant = b.i64(static_cast<int64_t>(sum.constant));
+  return total ? b.op(ir::Opcode::add_, {total, constant}) : constant;
+}
+ir::Value* emit(ir::Builder& b, const Affine& sum);
 
 /// The constant that the value is, if a `const` op defines it.
 const ir::Op* constant_op(const ir::Value&);

@@ -302,9 +302,9 @@ class Inserter {
   bool never_meet(const Touch& earlier, const Touch& b) {
     if (disjoint(ranges_, *earlier.op, *b.op)) return true;
     const Op& op = *earlier.op;
-    const bool known =
-        std::all_of(op.operands.begin() + static_cast<std::ptrdiff_t>(op.first_term()), op.operands.end(),
-                    [&](const Value* term) { return visible_before(*term, *b.op) && is_current(*term, earlier); });
+    const bool known = std::all_of(op.terms().begin(), op.terms().end(), [&](const Value* term) {
+      return visible_before(*term, *b.op) && is_current(*term, earlier);
+    });
     return known && different_elements(ranges_, op, *b.op, *b.op);
   }
 

@@ -212,7 +212,7 @@ class Inliner {
     b.set_loc(load.loc);
     b.set_before(&load);
     Copier copier(graph_);
-    for (size_t d = 0; d < p.loop_of.size(); ++d) copier.map(induction(*p.loops[p.loop_of[d]]), subscript(b, load, d));
+    for (size_t d = 0; d < p.loop_of.size(); ++d) copier.map(induction(*p.loops[p.loop_of[d]]), emit(b, row(load, d)));
     for (const Op* op : p.expression) {
       Op* copy = copier.copy(*op);
       copy->result()->name.clear();  // there may be many of them
@@ -220,18 +220,6 @@ class Inliner {
     }
     ir::replace_uses(graph_, load.result(), copier.of(p.store->operands[0]));
     load.parent->remove(&load);
-  }
-
-  static Value* subscript(Builder& b, const Op& load, size_t d) {
-    const Affine index = row(load, d);
-    Value* sum = nullptr;
-    for (const auto& [term, coef] : index.terms) {
-      Value* scaled = const_cast<Value*>(term);
-      if (coef != 1) scaled = b.op(Opcode::mul_, {scaled, b.i64(static_cast<int64_t>(coef))});
-      sum = sum ? b.op(Opcode::add_, {sum, scaled}) : scaled;
-    }
-    if (!sum) return b.i64(static_cast<int64_t>(index.constant));
-    return index.constant == 0 ? sum : b.op(Opcode::add_, {sum, b.i64(static_cast<int64_t>(index.constant))});
   }
 
   static void remove(const Producer& p) {

@@ -43,17 +43,6 @@ constexpr double kWorthIt = 0.75;
 
 bool is_unit(const Op& loop) { return constant(*loop.operands[2]) == 1; }
 
-bool yields_only(const Block& block) {
-  for (const Op* op = block.first; op; op = op->next) {
-    if (op->code == Opcode::break_ || op->code == Opcode::continue_) return false;
-    if (is_loop(*op)) continue;
-    for (const Block* inner : op->blocks) {
-      if (!yields_only(*inner)) return false;
-    }
-  }
-  return true;
-}
-
 /// A loop inside of which there is none, that does nothing but load and add up.
 bool adds_up(const Op& op) {
   if (!is_for(op) || op.results.empty() || !is_unit(op) || !left_by_yield_only(op)) return false;
@@ -260,15 +249,9 @@ class Candidate {
         });
         if (!known) continue;
         before.constant -= before.coef(*induction(loop_)) * d;
-        Affine below = row_at(ranges_, y, n, y);
-        below.add(before, -1);
-        Affine above;
-        above.add(below, -1);
-        below.constant += 1;
-        above.constant += 1;
-        for (const Affine* sum : {&below, &above}) {
-          differ |= sum->is_constant() ? sum->constant <= 0 : ranges_.proves_nonpositive(*sum, y);
-        }
+        Affine difference = row_at(ranges_, y, n, y);
+        difference.add(before, -1);
+        differ = never_zero(ranges_, difference, y);
       }
       if (!differ) return false;
     }
@@ -500,8 +483,7 @@ class Jammer {
   std::map<const Op*, std::pair<Wide, Wide>> slopes_;  // of the bounds of jammed loops, before anything is rewritten
 };
 
-// --- which loops, and how many iterations
-// -----------------------------------------------------------------------------
+// --- which loops, and how many iterations --------------------------------------------------------------------------
 
 class Jam {
  public:
@@ -588,8 +570,7 @@ class Jam {
 
   /// Does the element depend on which iteration of the loop it is?
   static bool follows(const Op& access, const Op& loop) {
-    const auto from = access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term());
-    return std::any_of(from, access.operands.end(), [&](const Value* v) { return depends(*v, loop); });
+    return std::any_of(access.terms().begin(), access.terms().end(), [&](const Value* v) { return depends(*v, loop); });
   }
 
   static bool depends(const Value& v, const Op& loop) {

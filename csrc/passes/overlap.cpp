@@ -31,7 +31,7 @@ bool moves(const Value& v, const Op& loop) {
 }
 
 bool moves_access(const Op& access, const Op& loop) {
-  return std::any_of(access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term()), access.operands.end(),
+  return std::any_of(access.terms().begin(), access.terms().end(),
                      [&](const Value* term) { return moves(*term, loop); });
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "passes/loops.h"
+#include "passes/subscripts.h"
 
 namespace appy::passes {
 
@@ -93,20 +94,15 @@ bool follows(Ranges& ranges, const Value& v, const Op& outer, const Op& where) {
 bool Panel::fits(Ranges& ranges, const Op& outer, const Recurrence& r) {
   // Of a band there is little before a tile, and points that move with the tile would need an array for all tiles.
   if (follows(ranges, *r.steps->operands[0], outer, *r.steps)) return false;
-  for (const Op* loop : r.between) {
-    const Wide low = ranges.affine(*loop->operands[0], *loop).coef(*induction(outer));
-    const Wide high = ranges.affine(*loop->operands[1], *loop).coef(*induction(outer));
-    if ((low > 0 && high > 0) || (low < 0 && high < 0)) return false;
-  }
+  const auto is_known = [&](const Affine& sum) {
+    return is_small(sum.constant) && std::all_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
+             return term.first->type == ir::scalar(ir::DType::i64_) && is_small(term.second) &&
+                    (term.first == induction(outer) || ir::defined_outside(*term.first, body_of(outer)));
+           });
+  };
   return std::all_of(r.between.begin(), r.between.end(), [&](const Op* loop) {
-    return std::all_of(loop->operands.begin(), loop->operands.begin() + 2, [&](const Value* bound) {
-      const Affine sum = ranges.affine(*bound, *loop);
-      const bool known = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
-        return term.first->type == ir::scalar(ir::DType::i64_) && is_small(term.second) &&
-               (term.first == induction(outer) || ir::defined_outside(*term.first, body_of(outer)));
-      });
-      return known && is_small(sum.constant);
-    });
+    const Affine low = ranges.affine(*loop->operands[0], *loop), high = ranges.affine(*loop->operands[1], *loop);
+    return is_known(low) && is_known(high) && low.coef(*induction(outer)) * high.coef(*induction(outer)) <= 0;
   });
 }
 
@@ -206,17 +202,7 @@ void Panel::enter(Value* from) {
 }
 
 Value* Panel::at(Builder& b, const Affine& sum, Value* variable_is) const {
-  Value* all = nullptr;
-  for (const auto& [term, coef] : sum.terms) {
-    Value* v = term == &variable() ? variable_is : const_cast<Value*>(term);
-    if (coef != 1) v = b.op(Opcode::mul_, {v, b.i64(static_cast<int64_t>(coef))});
-    all = all ? b.op(Opcode::add_, {all, v}) : v;
-  }
-  if (!all || sum.constant != 0) {
-    Value* c = b.i64(static_cast<int64_t>(sum.constant));
-    all = all ? b.op(Opcode::add_, {all, c}) : c;
-  }
-  return all;
+  return passes::emit(b, sum, [&](const Value& v) { return &v == &variable() ? variable_is : const_cast<Value*>(&v); });
 }
 
 /// [iteration - from], and the point of the loop between from its least one on.
@@ -234,8 +220,7 @@ void Panel::subscribe(Op& access, Value* iteration, Value* point, Value* from) c
   if (swapped_) std::swap(access.access->coef[0], access.access->coef[1]);
 }
 
-// --- behind each tile
-// --------------------------------------------------------------------------------------------------
+// --- behind each tile ------------------------------------------------------------------------------------------------
 
 bool RunningSums::fits(const Recurrence& r) { return r.between.empty() && r.complete; }
 
@@ -246,13 +231,7 @@ RunningSums::RunningSums(ir::Graph& graph, Builder& b, const Op& outer, const Re
 }
 
 Op* RunningSums::access(Opcode code, size_t k, Value* iteration) const {
-  Op* made = graph_.new_op(code, r_.steps->loc);
-  made->operands = {sums_[k], iteration, begin_};
-  made->access = std::make_unique<ir::Access>();
-  made->access->terms = 2;
-  made->access->offset = {0};
-  made->access->coef = {{1, -1}};
-  return made;
+  return relative_access(graph_, r_.steps->loc, code, sums_[k], iteration, begin_);
 }
 
 std::vector<Value*> RunningSums::load_all(Block& block, Value* iteration) const {

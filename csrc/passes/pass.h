@@ -16,7 +16,6 @@ enum class Target : uint8_t { cpu, device };
 
 struct Options {
   Target target = Target::cpu;
-  int workers = 0;                         // threads that will run it; 0: nobody knows. Only sizes depend on it
   bool verify = false;                     // run the verifier after every pass (always in debug builds)
   std::vector<std::string_view> disabled;  // names of passes to leave out
   /// Called after each pass that changed something, with the pass's name.
@@ -25,8 +24,7 @@ struct Options {
 
 struct Pass {
   std::string_view name;
-  bool (*run)(ir::Graph&);                                // true if it changed the graph
-  bool (*run_for)(ir::Graph&, const Options&) = nullptr;  // the same, where it chooses sizes for those who will run it
+  bool (*run)(ir::Graph&);  // true if it changed the graph
 };
 
 /// All passes for a target in pipeline order; a pass may stand in it more than once.

@@ -11,7 +11,6 @@ namespace appy::passes {
 #define X(name, target) bool name(ir::Graph&);
 #include "passes/passes.def"
 #undef X
-bool time_tiles(ir::Graph&, const Options&);
 
 namespace {
 
@@ -36,13 +35,9 @@ const std::vector<Pass>& pipeline(Target target) {
       if (targets & cpu) made[0].push_back({name, pass});
       if (targets & device) made[1].push_back({name, pass});
     };
-    using Plain = bool (*)(ir::Graph&);
-#define X(name, target) add(#name, Plain{&passes::name}, target);
+#define X(name, target) add(#name, &passes::name, target);
 #include "passes/passes.def"
 #undef X
-    for (Pass& pass : made[0]) {
-      if (pass.name == "time_tiles") pass.run_for = &time_tiles;
-    }
     return made;
   }();
   return pipelines[static_cast<size_t>(target)];
@@ -62,7 +57,7 @@ void run(ir::Graph& graph, const Options& options) {
   if (verify) verify_after("(input)", graph);
   for (const Pass& pass : pipeline(options.target)) {
     if (std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end()) continue;
-    const bool changed = pass.run_for ? pass.run_for(graph, options) : pass.run(graph);
+    const bool changed = pass.run(graph);
     if (verify) verify_after(pass.name, graph);
     if (changed && options.on_change) options.on_change(pass.name, graph);
   }

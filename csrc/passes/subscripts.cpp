@@ -1,6 +1,7 @@
 #include "passes/subscripts.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace appy::passes {
 
@@ -41,23 +42,35 @@ bool same_element(const Op& a, const Op& b) {
 bool different_elements(Ranges& ranges, const Op& a, const Op& b, const Op& where) {
   if (a.view() != b.view()) return false;
   for (size_t d = 0; d < a.access->offset.size(); ++d) {
-    Affine below = row_at(ranges, a, d, where);
-    below.add(row_at(ranges, b, d, where), -1);
-    Affine above;
-    above.add(below, -1);
-    below.constant += 1;  // a - b + 1 <= 0
-    above.constant += 1;
-    if (below.is_constant() ? below.constant <= 0 || above.constant <= 0
-                            : ranges.proves_nonpositive(below, where) || ranges.proves_nonpositive(above, where)) {
-      return true;
-    }
+    Affine difference = row_at(ranges, a, d, where);
+    difference.add(row_at(ranges, b, d, where), -1);
+    if (never_zero(ranges, difference, where)) return true;
   }
   return false;
 }
 
+bool never_zero(Ranges& ranges, const Affine& sum, const Op& where) {
+  if (sum.is_constant()) return sum.constant != 0;
+  Affine below = sum, above;
+  above.add(sum, -1);
+  below.constant += 1;  // sum + 1 <= 0
+  above.constant += 1;
+  return ranges.proves_nonpositive(below, where) || ranges.proves_nonpositive(above, where);
+}
+
+Op* relative_access(ir::Graph& graph, ir::LocId loc, ir::Opcode code, Value* view, Value* at, Value* from) {
+  Op* made = graph.new_op(code, loc);
+  made->operands = {view, at, from};
+  made->access = std::make_unique<ir::Access>();
+  made->access->terms = 2;
+  made->access->offset = {0};
+  made->access->coef = {{1, -1}};
+  return made;
+}
+
 bool is_invariant(const Op& access, const ir::Block& block) {
   return ir::defined_outside(*access.view(), block) &&
-         std::all_of(access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term()), access.operands.end(),
+         std::all_of(access.terms().begin(), access.terms().end(),
                      [&](const Value* term) { return ir::defined_outside(*term, block); });
 }
 

@@ -16,6 +16,10 @@ Affine row(const ir::Op& access, size_t d);
 Affine row_at(Ranges&, const ir::Op& access, size_t d, const ir::Op& where);
 /// Proven at `where` (where all terms are visible): the two accesses of one view touch different elements.
 bool different_elements(Ranges&, const ir::Op& a, const ir::Op& b, const ir::Op& where);
+/// Proven at `where`: the sum, of values that are visible there, is not 0.
+bool never_zero(Ranges&, const Affine& sum, const ir::Op& where);
+/// A load or store, without what it stores, of view[at - from]; it stands nowhere yet.
+ir::Op* relative_access(ir::Graph&, ir::LocId, ir::Opcode, ir::Value* view, ir::Value* at, ir::Value* from);
 /// The view and every term of the access are defined outside the block.
 bool is_invariant(const ir::Op& access, const ir::Block&);
 

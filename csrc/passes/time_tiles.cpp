@@ -8,11 +8,10 @@
 // phase.
 //
 // Rules for editors:
-// 1. With R(t, p) = right + t * slope_right of phase p and L likewise, a point needs points of phases before as
-// stencil.h
-//    says. Block [low, high) computes [low + L, high - R), the tile between two blocks [bound - R, bound + L): together
-//    each point once. A block needs (steps - 1) * (slopes) + the greatest starts + the reach in rows for tiles between
-//    blocks to be independent of each other.
+// 1. With R(t, p) = right + t * slope_right of phase p and L likewise, a point needs points of phases before as the
+//    header stencil.h says. Block [low, high) computes [low + L, high - R), the tile between two blocks [bound - R,
+//    bound + L): together each point once. A block needs (steps - 1) * (slopes) + the greatest starts + the reach in
+//    rows for tiles between blocks to be independent of each other.
 // 2. Point x of (t, p) stands in the strip of x + R(t, p), so that what it needs stands in that strip or one before.
 // 3. The order of a phase's points is free: no two of them touch a row that one of them writes, but for its own.
 
@@ -26,7 +25,6 @@
 #include "passes/copier.h"
 #include "passes/final_values.h"
 #include "passes/loops.h"
-#include "passes/pass.h"
 #include "passes/stencil.h"
 #include "passes/subscripts.h"
 
@@ -63,14 +61,8 @@ constexpr int64_t kFar = int64_t{1} << 50;  // beyond any row
 
 class Tiler {
  public:
-  Tiler(ir::Graph& graph, const Stencil& stencil, int workers, std::optional<TileSizes> sizes)
-      : graph_(graph),
-        stencil_(stencil),
-        loop_(*stencil.loop),
-        workers_(workers),
-        sizes_(sizes),
-        b_(graph),
-        values_(*stencil.loop) {}
+  Tiler(ir::Graph& graph, const Stencil& stencil, std::optional<TileSizes> sizes)
+      : graph_(graph), stencil_(stencil), loop_(*stencil.loop), sizes_(sizes), b_(graph), values_(*stencil.loop) {}
 
   /// Can the scalars be had that the loop leaves, and those that polls tell?
   bool has_scalars() {
@@ -120,14 +112,6 @@ class Tiler {
   Value* over(Value* x, Value* y) { return b_.op(Opcode::floordiv_, {x, y}); }
   Value* least(Value* x, Value* y) { return b_.op(Opcode::pymin_, {x, y}); }
   Value* most(Value* x, Value* y) { return b_.op(Opcode::pymax_, {x, y}); }
-
-  Value* emit(const Affine& sum) {
-    Value* total = i64(static_cast<int64_t>(sum.constant));
-    for (const auto& [term, coef] : sum.terms) {
-      total = add(total, times(const_cast<Value*>(term), static_cast<int64_t>(coef)));
-    }
-    return total;
-  }
 
   /// Values that phases hand on, from where they begin.
   std::vector<Value*> handed_to_phases() const {
@@ -181,7 +165,7 @@ class Tiler {
       if (phase.loop) {
         first = add(phase.loop->operands[0], -phase.shift), end = add(phase.loop->operands[1], -phase.shift);
       } else {
-        first = emit(phase.row), end = add(first, 1);
+        first = emit(b_, phase.row), end = add(first, 1);
       }
       rows_.push_back({first, end});
       first_ = first_ ? least(first_, first) : first;
@@ -199,7 +183,7 @@ class Tiler {
       pays_ = b_.boolean(true);
       return;
     }
-    const int64_t workers = workers_ > 0 ? workers_ : kWorkers;
+    const int64_t workers = graph_.workers > 0 ? graph_.workers : kWorkers;
     const bool shared = stencil_.parallel && workers > 1;
     Value* row = row_bytes();
     Value* together = least(over(i64(kCache / 6), row), i64(kFewRows));
@@ -214,7 +198,8 @@ class Tiler {
     }
     // What stays in the workers' caches is read as fast without tiles; of rows that are elements barriers take the
     // time.
-    Value* beyond = b_.op(Opcode::gt_, {mul(count_, row), i64(2 * workers * kCache)});
+    Value* bytes = mul(count_, row);
+    Value* beyond = b_.op(Opcode::gt_, {bytes, i64(2 * workers * kCache)});
     Value* elements = b_.op(Opcode::le_, {row, i64(kElements)});
     pays_ = b_.op(Opcode::and_, {b_.op(Opcode::ge_, {steps_, i64(2)}), b_.op(Opcode::or_, {beyond, elements})});
     steps_ = most(steps_, i64(1));
@@ -228,7 +213,7 @@ class Tiler {
     Value* even = times(over(found, i64(workers)), workers);
     Value* enough = b_.op(Opcode::ge_, {found, i64(workers)});
     blocks_ = most(b_.select(enough, even, found), i64(1));
-    Value* small = b_.op(Opcode::le_, {mul(count_, row), i64(4 * kTile)});
+    Value* small = b_.op(Opcode::le_, {bytes, i64(4 * kTile)});
     pays_ = b_.op(Opcode::and_, {pays_, b_.op(Opcode::or_, {enough, small})});
   }
 
@@ -438,7 +423,6 @@ class Tiler {
   ir::Graph& graph_;
   const Stencil& stencil_;
   Op& loop_;
-  int workers_;
   std::optional<TileSizes> sizes_;
   Builder b_;
   FinalValues values_;
@@ -454,13 +438,13 @@ class Tiler {
 
 }  // namespace
 
-bool tile_time(ir::Graph& graph, int workers, std::optional<TileSizes> sizes) {
+bool tile_time(ir::Graph& graph, std::optional<TileSizes> sizes) {
   bool changed = false;
   for (Op* loop : for_loops(graph)) {
     std::string why;
     const std::optional<Stencil> stencil = read_stencil(*loop, why);
     if (stencil) {
-      Tiler tiler(graph, *stencil, workers, sizes);
+      Tiler tiler(graph, *stencil, sizes);
       if (tiler.has_scalars()) {
         remark(graph, ir::Severity::note, kStage, loop->loc,
                "the loop at " + line_of(graph, loop->loc) + " takes several iterations at a time, by blocks of rows");
@@ -478,8 +462,6 @@ bool tile_time(ir::Graph& graph, int workers, std::optional<TileSizes> sizes) {
   return changed;
 }
 
-bool time_tiles(ir::Graph& graph) { return tile_time(graph, 0); }
-
-bool time_tiles(ir::Graph& graph, const Options& options) { return tile_time(graph, options.workers); }
+bool time_tiles(ir::Graph& graph) { return tile_time(graph, std::nullopt); }
 
 }  // namespace appy::passes

@@ -14,7 +14,7 @@ struct TileSizes {
   int64_t strip = 1;  // rows at a time
 };
 
-/// The pass, for so many workers (0: nobody knows), or with these sizes wherever it is legal.
-bool tile_time(ir::Graph&, int workers, std::optional<TileSizes> sizes = std::nullopt);
+/// The pass, or the same with these sizes wherever it is legal.
+bool tile_time(ir::Graph&, std::optional<TileSizes> sizes);
 
 }  // namespace appy::passes

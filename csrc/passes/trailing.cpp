@@ -242,13 +242,7 @@ class Mover {
   }
 
   Op* access(Opcode code, Value* view, Value* at) const {
-    Op* made = graph_.new_op(code, rows_.loc);
-    made->operands = {view, at, tile_.from};
-    made->access = std::make_unique<ir::Access>();
-    made->access->terms = 2;
-    made->access->offset = {0};
-    made->access->coef = {{1, -1}};
-    return made;
+    return relative_access(graph_, rows_.loc, code, view, at, tile_.from);
   }
 
   ir::Graph& graph_;

@@ -158,14 +158,14 @@ void* reallocate(void* context, void* at, size_t bytes) {
 
 PyDataMem_Handler handler = {"appy", 1, {nullptr, allocate, allocate_cleared, reallocate, release}};
 
-}  // namespace
-
 /// Somebody else's handler is left in its place.
 bool is_numpys() {
   const Ref current = Ref::steal(PyDataMem_GetHandler());
   const void* const found = current ? PyCapsule_GetPointer(current.get(), "mem_handler") : nullptr;
   return found && std::strcmp(static_cast<const PyDataMem_Handler*>(found)->name, "default_allocator") == 0;
 }
+
+}  // namespace
 
 Recycling::Recycling() {
   static PyObject* const own = PyCapsule_New(&handler, "mem_handler", nullptr);

@@ -120,7 +120,7 @@ TEST(Text, EveryFormRoundTrips) {
 }
 
 TEST(Text, WhoRunsALoopAndBarriers) {
-  constexpr const char* kText = R"(region @r(%n: i64, %x: f64[2,c]) no_inspectors registers(32) {
+  constexpr const char* kText = R"(region @r(%n: i64, %x: f64[2,c]) no_inspectors registers(32) workers(2) {
   for parallel simd annotated le(4) mapped(workers) %i = %n to %n step %n {
     %s = for simd mapped(lanes) %j = %n to %n step %n carry(sum %a = %n) : i64 {
       yield %a
@@ -146,6 +146,7 @@ TEST(Text, WhoRunsALoopAndBarriers) {
   EXPECT_EQ(print(*clone(*graph)), kText);
   EXPECT_FALSE(graph->inspectors);
   EXPECT_EQ(graph->registers, 32);
+  EXPECT_EQ(graph->workers, 2);
   EXPECT_EQ(graph->body->first->mapping, Mapping::workers);
   EXPECT_EQ(graph->body->first->next->mapping, Mapping::workers);
   EXPECT_EQ(graph->body->first->next->code, Opcode::barrier_);

@@ -161,7 +161,7 @@ TEST(TimeTiles, RandomStencils) {
       const TileSizes sizes = {static_cast<int64_t>(1 + random() % 5), static_cast<int64_t>(1 + random() % 8),
                                static_cast<int64_t>(1 + random() % 7)};
       const auto made = ir::parse(program.text());
-      if (!tile_time(*made, 0, sizes)) break;
+      if (!tile_time(*made, sizes)) break;
       ASSERT_EQ(ir::verify(*made), "");
       tiled += trial == 0;
       const auto reversed = ir::clone(*made);

@@ -102,7 +102,8 @@ class Recorder : public Context {
   void finish(Outcome);
   void refuse_unaligned_atomics() const;
   void add_output(const Merged&, runtime::Output, std::vector<ir::Type>& types);
-  bool may_drop(size_t slot, const Slot& last);
+  bool may_drop(size_t slot, size_t stored, const Slot& last);
+  bool is_as_at_entry(const Slot& then, size_t slot) const;
   bool is_choice(const Slot& last, size_t stored) const;
   ir::Value* choice(const Slot&);
   bool is_view(const Slot& last, size_t slot, int stored) const;

@@ -70,7 +70,8 @@ std::vector<bool> live_variables(PyCodeObject* code, const std::vector<Instructi
   for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(code->co_names); ++n) {
     // What looks into the frame sees every variable.
     const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_names, n));
-    for (const char* looks : {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}) {
+    for (const char* looks :
+         {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack", "breakpoint", "set_trace"}) {
       if (name && std::strcmp(name, looks) == 0) return std::vector<bool>(variables, true);
     }
   }
@@ -173,15 +174,25 @@ void Recorder::add_output(const Merged& m, runtime::Output out, std::vector<ir::
 }
 
 /// Nothing reads the variable any more, and what it holds cannot be left in it, or would cost an array, or would have
-/// to come from a device.
-bool Recorder::may_drop(size_t slot, const Slot& last) {
+/// to come from a device, or is of no use to who looks into the frame of an exception: those of a parallel loop leave
+/// its variables as they were.
+bool Recorder::may_drop(size_t slot, size_t stored, const Slot& last) {
+  if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus)) return false;
   const bool element = last.kind == Slot::Kind::value && is_zero_d_array(last.traced);
-  if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus) || !(is_costly(last) || element || for_device()))
-    return false;
+  const bool untold = std::all_of(snapshots_.begin(), snapshots_.end(),
+                                  [&](const auto& at) { return is_as_at_entry(at.second[stored], slot); });
+  if (!(is_costly(last) || element || for_device() || untold)) return false;
   if (live_after_.empty()) {
     live_after_ = live_variables(region_.code, region_frame_.text->instructions, region_.begin, end_);
   }
   return !live_after_[slot];
+}
+
+bool Recorder::is_as_at_entry(const Slot& then, size_t slot) const {
+  if (then.kind != Slot::Kind::value) return then.kind == Slot::Kind::entry;
+  if (then.traced.kind == Kind::unbound) return true;
+  const auto entry = entry_values_.find(static_cast<int>(slot));
+  return entry != entry_values_.end() && same(then.traced, entry->second);
 }
 
 /// Does the variable hold different arrays at the end and at checks?
@@ -219,12 +230,7 @@ bool Recorder::is_view(const Slot& last, size_t slot, int stored) const {
   for (const auto& [guard, slots] : snapshots_) {
     if (stored < 0) break;
     const Slot& then = slots[static_cast<size_t>(stored)];
-    const auto entry = entry_values_.find(static_cast<int>(slot));
-    const bool before =
-        then.kind == Slot::Kind::entry ||
-        (then.kind == Slot::Kind::value &&
-         (then.traced.kind == Kind::unbound || (entry != entry_values_.end() && same(then.traced, entry->second))));
-    if (!before && !(view(then) && same_kind_of_view(then.traced, last.traced))) return false;
+    if (!is_as_at_entry(then, slot) && !(view(then) && same_kind_of_view(then.traced, last.traced))) return false;
   }
   return true;
 }
@@ -340,7 +346,7 @@ void Recorder::finish(Outcome o) {
   std::vector<ir::Type> types;
   for (size_t k = 0; k < stored_.size(); ++k) {
     const size_t slot = stored_[k];
-    if (!leaves && may_drop(slot, last(slot))) continue;
+    if (!leaves && may_drop(slot, k, last(slot))) continue;
     Place place{merge(last(slot), last(slot), true), false, false, slot, static_cast<int>(k)};
     Slot so_far = last(slot);
     escape(so_far);

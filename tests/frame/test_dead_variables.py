@@ -1,0 +1,128 @@
+"""Variables of parallel loops that nothing reads any more are not computed; all others are as in Python."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import appy
+
+STARTS = np.array([0, 2, 2, 5, 6, 6])
+X = np.arange(6.0)
+
+
+def sums(starts, x, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        s = 0.0
+        # pragma simd
+        for j in range(starts[i], starts[i + 1]):
+            s += x[j]
+        out[i] = s
+
+
+def read_after(starts, x, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        s = 0.0
+        # pragma simd
+        for j in range(starts[i], starts[i + 1]):
+            s += x[j]
+        out[i] = s
+    return i, j, s
+
+
+def read_on_one_path(starts, x, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        # pragma simd
+        for j in range(starts[i], starts[i + 1]):
+            out[i] += x[j]
+    if len(starts) > 3:
+        return j
+    return None
+
+
+def read_by_the_next_round(starts, x, out):
+    i = j = -1
+    seen = []
+    for step in range(3):
+        seen.append((i, j))
+        # pragma parallel for
+        for i in range(len(out) - step):
+            # pragma simd
+            for j in range(starts[i], starts[i + 1]):
+                out[i] += x[j]
+    return seen
+
+
+def read_by_a_handler(starts, x, out):
+    j = -1
+    try:
+        # pragma parallel for
+        for i in range(len(out)):
+            # pragma simd
+            for j in range(starts[i], starts[i + 1]):
+                out[i] += x[j]
+        raise ValueError
+    except ValueError:
+        return j
+
+
+def read_by_a_closure(starts, x, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        # pragma simd
+        for j in range(starts[i], starts[i + 1]):
+            out[i] += x[j]
+    return (lambda: j)()
+
+
+def deleted(starts, x, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        # pragma simd
+        for j in range(starts[i], starts[i + 1]):
+            out[i] += x[j]
+    del j
+    return i
+
+
+def looked_at(starts, x, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        # pragma simd
+        for j in range(starts[i], starts[i + 1]):
+            out[i] += x[j]
+    return {k: v for k, v in locals().items() if k in "ij"}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        sums,
+        read_after,
+        read_on_one_path,
+        read_by_the_next_round,
+        read_by_a_handler,
+        read_by_a_closure,
+        deleted,
+        looked_at,
+    ],
+)
+def test_as_python(function):
+    outcomes = []
+    for f in (function, appy.jit(strict=True)(copy.copy(function))):
+        out = np.zeros(5)
+        outcomes.append((repr(f(STARTS, X, out)), out.tolist()))
+    assert outcomes[1] == outcomes[0]
+
+
+def test_what_nothing_reads_is_not_computed():
+    graph = appy.lower(appy.jit(strict=True)(sums), STARTS, X, np.zeros(5)).text(optimised=True)
+    rows = next(line for line in graph.splitlines() if "for parallel" in line and "simd" not in line)
+    assert "carry" not in rows and "results" not in graph
+    graph = appy.lower(appy.jit(strict=True)(read_after), STARTS, X, np.zeros(5)).text(optimised=True)
+    assert "last" in graph

@@ -246,6 +246,6 @@ SYNCHRONISED = {
         (fib_then_map, lambda rng: (rng.uniform(1, 2, 40), np.zeros(700))),
         (bins_then_read, lambda rng: (rng.integers(0, 9, 700), np.zeros(9, np.int64), np.zeros(700, np.int64))),
         (one_element, lambda rng: (rng.integers(0, 9, 700), np.zeros(70, np.int64))),
-        (sums_of_sizes, lambda rng: (rng.uniform(-1, 1, 4000), rng.uniform(-1, 1, 4000), np.zeros((3, 5)), 3)),
+        (sums_of_sizes, lambda rng: (rng.uniform(-1, 1, 1500), rng.uniform(-1, 1, 1500), np.zeros((2, 5)), 2)),
     ]
 }

@@ -1,0 +1,33 @@
+// Which loops can be unrolled and jammed (jam.cpp), and in which order the ops of their bodies run then.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "ir/ir.h"
+#include "passes/range.h"
+
+namespace appy::passes {
+
+/// So many iterations run together at most.
+constexpr int64_t kMostCopies = 4;
+
+/// Is it a loop inside of which there is none, that does nothing but load and add up?
+bool adds_up(const ir::Op&);
+
+/// Ops between two jammed loops run copy by copy. So do, at the end, those behind all jammed loops and pure ones that
+/// follow from carried values, which each copy has from the one before.
+struct JamOrder {
+  std::set<const ir::Op*> jammed;      // loops that the copies run as one
+  std::set<const ir::Op*> late;        // ops at the end
+  std::set<const ir::Value*> chained;  // follow from the carried values
+
+  bool reads_chained(const ir::Op&) const;
+  bool is_late_result(const ir::Op& loop, size_t k) const { return chained.count(loop.results[k]) != 0; }
+};
+
+/// The order for a few iterations of `loop` around some of `sums`, or nothing where they cannot be jammed.
+std::optional<JamOrder> order_to_jam(ir::Graph&, Ranges&, ir::Op& loop, const std::set<const ir::Op*>& sums);
+
+}  // namespace appy::passes

@@ -287,6 +287,7 @@ class RegionCache::Impl {
     const Backend backend = chosen_backend(options_, traced.signature.device);
     const bool on_device = backend == Backend::cuda;
     graph.inspectors = !on_device;
+    if (on_device) graph.workers = gpu::multiprocessors(std::max(traced.signature.device, 0));
     const bool tiled =
         optimise(graph, on_device, [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); });
     report.passes_seconds = lap();

@@ -454,6 +454,14 @@ class DeviceKernel final : public runtime::Kernel {
 
 }  // namespace
 
+int multiprocessors(int ordinal) {
+  try {
+    return device(ordinal).properties().multiprocessors;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
 std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, Options options) {
   try {
     return std::make_unique<DeviceKernel>(graph, std::move(options));

@@ -31,6 +31,9 @@ struct Options {
   std::function<std::string(const std::string& file, int line)> source_line;
 };
 
+/// Multiprocessors of a device; 0 where it is not to be had, which compile() will say.
+int multiprocessors(int device);
+
 /// Throws Abort for what this backend cannot do, and where there is no device, driver or compiler.
 std::unique_ptr<runtime::Kernel> compile(const ir::Graph&, Options);
 

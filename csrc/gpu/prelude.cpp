@@ -215,9 +215,10 @@ template <int kBlock, int kLanes> APPY_INLINE Team team_of() {
   Team t;
   t.thread = (i64)blockIdx.x * kBlock + threadIdx.x;
   t.threads = (i64)gridDim.x * kBlock;
-  t.worker = t.thread / kLanes;
-  t.workers = t.threads / kLanes;
-  t.lane = (int)(threadIdx.x % kLanes);
+  // Where a worker is a block the compiler sees that all of its threads have one number.
+  t.worker = kLanes == kBlock ? (i64)blockIdx.x : t.thread / kLanes;
+  t.workers = kLanes == kBlock ? (i64)gridDim.x : t.threads / kLanes;
+  t.lane = (int)(kLanes == kBlock ? threadIdx.x : threadIdx.x % kLanes);
   t.phase = 0;
   t.turn = 0;
   t.looked = 0;

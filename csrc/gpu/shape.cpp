@@ -28,7 +28,7 @@ int power_of_two_up_to(int64_t n, int most) {
 KernelShape by_trip_counts(const Sizes& sizes, bool meets, const Properties& device) {
   KernelShape shape;
   int lanes = 1;
-  int64_t longest = 1;
+  int64_t longest = 1, most_workers = 1;
   bool any = false, only_threads = true;
   const int64_t resident = int64_t{device.multiprocessors} * device.max_threads_per_multiprocessor;
   for (const NestSize& nest : sizes.part().nests) {
@@ -43,6 +43,7 @@ KernelShape by_trip_counts(const Sizes& sizes, bool meets, const Properties& dev
     if (nest.mapping != Mapping::workers) continue;
     any = true;
     const int64_t workers = std::max<int64_t>(sizes.product(nest.trips, unknown_trips), 1);
+    most_workers = std::max(most_workers, workers);
     int64_t along = 1;
     for (int word : nest.lane_trips) {
       int64_t trips = sizes.at(word, -1);
@@ -55,8 +56,9 @@ KernelShape by_trip_counts(const Sizes& sizes, bool meets, const Properties& dev
     lanes = std::max(lanes, wanted);
   }
   shape.lanes = any ? lanes : 1;
-  // Of short rows more are in flight with small blocks.
-  if (shape.lanes == shape.block && longest <= 2048) shape.lanes = shape.block = 128;
+  // Of short rows more are in flight with small blocks, where there are more than multiprocessors.
+  const bool alone = most_workers <= device.multiprocessors && longest > 128;
+  if (shape.lanes == shape.block && longest <= 2048 && !alone) shape.lanes = shape.block = 128;
   if (shape.unroll > 1 && only_threads && !meets && sizes.part().products.empty()) shape.block = 128;
   return shape;
 }

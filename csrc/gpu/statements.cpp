@@ -209,7 +209,9 @@ void Writer::alloc(const Op& op) {
   const std::string word = "p.w[" + std::to_string(code_.words - 2 * code_.arrays.size() + number) + "]";
   const bool shared = use.owner == ArrayUse::Owner::worker && options_.shape.shared;
   std::string place = shared ? "(" + type + "*)(appy_shared() + " + word + ")" : "(" + type + "*)" + word;
-  if (use.owner != ArrayUse::Owner::region) {
+  // In shared memory a block that is one worker has one.
+  const bool only = shared && options_.shape.lanes == options_.shape.block;
+  if (use.owner != ArrayUse::Owner::region && !only) {
     // Each has as much room, whatever its own array takes.
     const std::string room = "(i64)p.w[" + std::to_string(code_.words - code_.arrays.size() + number) + "]";
     const std::string mine = shared                                 ? "threadIdx.x / kLanes"

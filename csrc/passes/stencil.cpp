@@ -351,4 +351,34 @@ class Reader {
 
 std::optional<Stencil> read_stencil(Op& loop, std::string& why) { return Reader(loop, why).read(); }
 
+std::vector<Value*> handed_to_phases(const Stencil& stencil) {
+  const Block& body = body_of(*stencil.loop);
+  std::vector<Value*> found;
+  const auto note = [&](const Op& op) {
+    for (Value* v : op.operands) {
+      const Block* home = v->op ? v->op->parent : v->block;
+      if (home != &body || !stencil.handed_on.contains(v)) continue;
+      if (std::find(found.begin(), found.end(), v) == found.end()) found.push_back(v);
+    }
+  };
+  for (const Phase& phase : stencil.phases) {
+    for (Op* op : phase.ops) {
+      note(*op);
+      for (Block* block : op->blocks) ir::walk(*block, note);
+    }
+  }
+  return found;
+}
+
+void copy_shared(const Stencil& stencil, Copier& copier, Block& to) {
+  std::set<const Op*> own;
+  for (const Phase& phase : stencil.phases) own.insert(phase.ops.begin(), phase.ops.end());
+  const Block& body = body_of(*stencil.loop);
+  for (const Op* op = body.first; op != body.last; op = op->next) {
+    const bool computes = ir::is_pure(op->code) || op->code == Opcode::load_;
+    if (!computes || own.contains(op) || stencil.handed_on.contains(op->result())) continue;
+    to.append(copier.copy(*op));
+  }
+}
+
 }  // namespace appy::passes

@@ -11,6 +11,7 @@
 
 #include "ir/ir.h"
 #include "passes/affine.h"
+#include "passes/copier.h"
 
 namespace appy::passes {
 
@@ -47,5 +48,10 @@ struct Stencil {
 
 /// The loop as a stencil. Where it is none, `why` says so if it looks like one.
 std::optional<Stencil> read_stencil(ir::Op& loop, std::string& why);
+
+/// Values that its phases hand on, from where they begin.
+std::vector<ir::Value*> handed_to_phases(const Stencil&);
+/// Copies to the block's end what the body computes for its phases.
+void copy_shared(const Stencil&, Copier&, ir::Block& to);
 
 }  // namespace appy::passes

@@ -74,7 +74,7 @@ class Tiler {
       if (op.code != Opcode::poll_) return;
       for (const Value* v : op.operands) found &= values_.may_emit(*v);
     });
-    for (const Value* v : handed_to_phases()) found &= values_.may_emit(*v);
+    for (const Value* v : handed_to_phases(stencil_)) found &= values_.may_emit(*v);
     return found;
   }
 
@@ -112,25 +112,6 @@ class Tiler {
   Value* over(Value* x, Value* y) { return b_.op(Opcode::floordiv_, {x, y}); }
   Value* least(Value* x, Value* y) { return b_.op(Opcode::pymin_, {x, y}); }
   Value* most(Value* x, Value* y) { return b_.op(Opcode::pymax_, {x, y}); }
-
-  /// Values that phases hand on, from where they begin.
-  std::vector<Value*> handed_to_phases() const {
-    std::vector<Value*> found;
-    const auto note = [&](const Op& op) {
-      for (Value* v : op.operands) {
-        const Block* home = v->op ? v->op->parent : v->block;
-        if (home != &body_of(loop_) || !stencil_.handed_on.contains(v)) continue;
-        if (std::find(found.begin(), found.end(), v) == found.end()) found.push_back(v);
-      }
-    };
-    for (const Phase& phase : stencil_.phases) {
-      for (Op* op : phase.ops) {
-        note(*op);
-        for (Block* block : op->blocks) ir::walk(*block, note);
-      }
-    }
-    return found;
-  }
 
   /// Bytes of a row of everything that the phases go through.
   Value* row_bytes() {
@@ -252,7 +233,7 @@ class Tiler {
       b_.poll(state);
     }
     // An interrupt finds the scalars of the group's first iteration: others may be under way.
-    for (Value* v : handed_to_phases()) handed_[v] = values_.emit(b_, v);
+    for (Value* v : handed_to_phases(stencil_)) handed_[v] = values_.emit(b_, v);
     ir::walk(body_of(loop_), [&](const Op& op) {
       if (op.code != Opcode::poll_) return;
       for (Value* v : op.operands) state_[v] = values_.emit(b_, v);
@@ -326,14 +307,7 @@ class Tiler {
     Copier copier(graph_);
     copier.map(induction(loop_), iteration(add(begin_, &step)));
     for (const auto& [from, to] : handed_) copier.map(from, to);
-    const Block& block = *b_.block();
-    std::set<const Op*> own;
-    for (const Phase& phase : stencil_.phases) own.insert(phase.ops.begin(), phase.ops.end());
-    for (const Op* op = body_of(loop_).first; op != body_of(loop_).last; op = op->next) {
-      const bool computes = ir::is_pure(op->code) || op->code == Opcode::load_;
-      if (!computes || own.contains(op) || stencil_.handed_on.contains(op->result())) continue;
-      const_cast<Block&>(block).append(copier.copy(*op));
-    }
+    copy_shared(stencil_, copier, *b_.block());
     // The strip's rows are those that many phases ago were at this place.
     Value* low = add(low_, mul(&step, slope_low_));
     Value* high = add(high_, mul(&step, slope_high_));

@@ -16,6 +16,20 @@ def jacobi_1d(a, b, steps):
             a[i] = (b[i - 1] + b[i] + b[i + 1]) / 3
 
 
+def many_steps(u, v, w, steps):
+    # pragma sequential for
+    for t in range(steps):
+        # pragma parallel for simd
+        for i in range(1, u.shape[0] - 1):
+            w[i] = 2 * v[i] - u[i] + 0.25 * (v[i - 1] - 2 * v[i] + v[i + 1])
+        # pragma parallel for simd
+        for i in range(u.shape[0]):
+            u[i] = v[i]
+        # pragma parallel for simd
+        for i in range(u.shape[0]):
+            v[i] = w[i]
+
+
 def jacobi_2d(a, b, steps):
     # pragma sequential for
     for t in range(steps):
@@ -231,7 +245,8 @@ def _line(*more):
 SYNCHRONISED = {
     f.__name__: (f, make)
     for f, make in [
-        (jacobi_1d, _line(3)),
+        (jacobi_1d, _line(2)),
+        (many_steps, lambda rng: (*rng.uniform(-1, 1, (3, 2500)), 60)),
         (jacobi_2d, lambda rng: (rng.uniform(-1, 1, (24, 40)), rng.uniform(-1, 1, (24, 40)), 2)),
         (reversed_sweep, _line(3)),
         (moving_window, lambda rng: (rng.uniform(-1, 1, 700), 4)),

@@ -33,7 +33,8 @@ CASES |= {
 # On the emulated device: barriers of blocks and of lanes, reductions, a value of one thread for all of them.
 EMULATED = [
     "conjugate",
-    "synchronised.jacobi_1d",
+    "synchronised.many_steps",
+    "synchronised.reversed_sweep",
     "synchronised.shifted_rows",
     "synchronised.sums_of_sizes",
     "synchronised.fib_then_map",
@@ -91,7 +92,7 @@ def test_emulated(name, tmp_path):
 
 def test_delays_reorder(tmp_path):
     """Without a barrier the answer depends on them, in the same order of the emulated device's threads."""
-    arguments = [str(HERE / "run_synchronised.py"), "jacobi_1d", "forward"]
+    arguments = [str(HERE / "run_synchronised.py"), "reversed_sweep", "forward"]
     seen = set()
     for seed in ("", "1", "2", "2"):
         done = start(tmp_path, arguments, APPY_EMULATOR_DROP_BARRIER="1", APPY_CUDA_DELAYS=seed)

@@ -16,6 +16,8 @@ HERE = Path(__file__).parent
 ORDERS = ["forward", "reverse", "depth", "1", "2"]
 # What the pass keeps for caution: the barrier's number, and why its absence is not seen.
 SPARE: dict[str, dict[int, str]] = {
+    "jacobi_1d": dict.fromkeys(range(1, 7), "of tiles, which do not pay for two steps"),
+    "many_steps": {2: "each worker has one tile"} | dict.fromkeys((7, 8), "of the loop as written, which does not run"),
     "rows_in_two_loops": {2: "it does not see that only the lane that stores to s uses what all of them loaded"},
 }
 

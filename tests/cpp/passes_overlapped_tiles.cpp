@@ -1,0 +1,90 @@
+// Random stencils on small bounds: in overlapping tiles of every size they compute, bit for bit, what the loops
+// themselves compute, whichever tile of a round comes first, and given to workers and lanes they have no races.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "passes/overlapped_tiles.h"
+#include "passes/pass.h"
+#include "passes_races.h"
+#include "passes_stencils.h"
+
+namespace appy::passes {
+namespace {
+
+using namespace stencils;
+
+std::unique_ptr<ir::Graph> unwatched_graph(const Program& program) {
+  auto graph = ir::parse(program.text());
+  find("unwatched")->run(*graph);
+  return graph;
+}
+
+void distribute(ir::Graph& graph) {
+  for (const char* pass : {"fold", "access", "cse", "dce", "distribute", "barriers"}) find(pass)->run(graph);
+}
+
+std::string race(const ir::Graph& graph, const Program& program, int64_t trips, int64_t rows) {
+  Races races(graph);
+  run(graph, program, trips, rows, &races);
+  return races.found();
+}
+
+TEST(OverlappedTiles, RandomStencils) {
+  const char* wanted = std::getenv("APPY_FUZZ_COUNT");
+  const uint32_t count = wanted ? static_cast<uint32_t>(std::atoi(wanted)) : 120;
+  int tiled = 0, barriers = 0, needed = 0;
+  for (uint32_t seed = 0; seed < count && !testing::Test::HasFailure(); ++seed) {
+    const Program program(seed, 1);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program.text());
+    const auto plain = unwatched_graph(program);
+    ASSERT_EQ(ir::verify(*plain), "");
+    std::mt19937 random(seed);
+    for (int trial = 0; trial < 3; ++trial) {
+      const OverlapSizes sizes = {static_cast<int64_t>(1 + random() % 5), static_cast<int64_t>(1 + random() % 12)};
+      const auto made = ir::clone(*plain);
+      if (!overlap_tiles(*made, sizes)) break;
+      ASSERT_EQ(ir::verify(*made), "");
+      tiled += trial == 0;
+      const auto reversed = ir::clone(*made);
+      reverse_tiles(*reversed);
+      ASSERT_EQ(ir::verify(*reversed), "");
+      for (int64_t rows : {0, 1, 6, 9, 17, 38, 73}) {
+        if (program.has_single_row() && rows < 9) continue;
+        for (int64_t trips : {0, 1, 2, 5, 8}) {
+          SCOPED_TRACE("sizes " + std::to_string(sizes.steps) + " " + std::to_string(sizes.points) + ", rows " +
+                       std::to_string(rows) + ", trips " + std::to_string(trips));
+          const Outcome expected = run(*plain, program, trips, rows);
+          ASSERT_TRUE(run(*made, program, trips, rows) == expected) << ir::print(*made);
+          ASSERT_TRUE(run(*reversed, program, trips, rows) == expected) << "the other way round\n" << ir::print(*made);
+        }
+      }
+      if (trial > 0) continue;
+      distribute(*made);
+      ASSERT_EQ(ir::verify(*made), "");
+      ASSERT_EQ(race(*made, program, 8, 38), "");
+      std::vector<ir::Op*> found;
+      ir::walk(*made->body, [&](ir::Op& op) {
+        if (op.code == ir::Opcode::barrier_) found.push_back(&op);
+      });
+      for (ir::Op* barrier : found) {
+        ir::Op* const next = barrier->next;
+        ir::Block* const block = barrier->parent;
+        block->remove(barrier);
+        ++barriers;
+        needed += !race(*made, program, 8, 38).empty();
+        block->insert_before(next, barrier);
+      }
+    }
+  }
+  std::printf("%d of %u tiled, %d of %d barriers needed\n", tiled, count, needed, barriers);
+  EXPECT_GT(tiled, static_cast<int>(count) / 4);
+  EXPECT_GT(needed, barriers / 2);
+}
+
+}  // namespace
+}  // namespace appy::passes

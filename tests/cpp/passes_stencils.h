@@ -1,0 +1,148 @@
+// Random stencils for the passes that tile them in time: programs, their outcomes, and tiles the other way round.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/eval.h"
+#include "passes/loops.h"
+
+namespace appy::passes::stencils {
+
+using ir::Word;
+
+constexpr int64_t kColumns = 6;
+
+/// `for t` around one to three phases over one to three arrays, offsets -2 to 2.
+class Program {
+ public:
+  explicit Program(uint32_t seed, int most_rank = 2)
+      : random_(seed), rank_(1 + below(most_rank)), views_(1 + below(3)) {
+    const bool backward = below(4) == 0;
+    std::string last = "%ri";
+    for (int p = 0, count = 1 + below(3); p < count; ++p) {
+      phase_ = std::to_string(p);
+      if (below(5) == 0) {
+        single_row();
+      } else {
+        last = rows(last);
+      }
+    }
+    text_ = "region @s(%T: i64 in [0, 100], %n: i64 in [0, 100], %f: f64[1,c]";
+    for (int v = 0; v < views_; ++v) text_ += ", %" + view(v) + ": f64[" + std::to_string(rank_) + ",c]";
+    text_ += ") results(\"t\", \"i\") {\n";
+    for (int c = -1; c <= 5; ++c) text_ += number(c) + " = const " + std::to_string(c) + " : i64\n";
+    text_ += "%half = const 0.5 : f64\n%third = const 0.3 : f64\n%last = sub %T, %c1 : i64\n" + bounds_;
+    text_ += "%r, %s = for %t = " + std::string(backward ? "%last to %m1 step %m1" : "%c0 to %T step %c1") +
+             " carry(%rt = %m1, %ri = %m1) : i64, i64 {\npoll state(%rt, %ri)\n%ft = load %f[%t] : f64\n" + body_ +
+             "yield %t, " + last + "\n}\nyield %r, %s\n}\n";
+  }
+
+  const std::string& text() const { return text_; }
+  int rank() const { return rank_; }
+  int views() const { return views_; }
+  bool has_single_row() const { return single_row_; }
+
+ private:
+  int below(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
+  static std::string view(int v) { return std::string(1, static_cast<char>('a' + v)); }
+  static std::string number(int c) { return (c < 0 ? "%m" : "%c") + std::to_string(std::abs(c)); }
+  static std::string plus(int c) { return c == 0 ? "" : (c < 0 ? " - " : " + ") + std::to_string(std::abs(c)); }
+
+  std::string element(int v, const std::string& row, int column) const {
+    return "%" + view(v) + "[" + row + (rank_ == 2 ? ", %j" + plus(column) : "") + "]";
+  }
+
+  /// Stores a weighted sum of some elements to `target`. Of the target it mostly reads its own row only, as what may be
+  /// tiled does.
+  template <class Row>
+  void statement(int target, int shift, Row&& row) {
+    std::string sum = below(2) ? "%ft" : "%third";
+    for (int k = 0, loads = 1 + below(4); k < loads; ++k) {
+      const int v = below(views_);
+      const int offset = v == target && below(8) > 0 ? shift : below(5) - 2 + shift;
+      const std::string name = "%v" + phase_ + "_" + std::to_string(k);
+      body_ += name + "x = load " + element(v, row(offset), v == target ? 0 : below(3) - 1) + " : f64\n";
+      body_ += name + " = fma " + name + "x, " + (below(2) ? "%half" : "%third") + ", " + sum + " : f64\n";
+      sum = name;
+    }
+    body_ += "store " + sum + ", " + element(target, row(shift), 0) + "\n";
+  }
+
+  std::string rows(const std::string& last) {
+    bounds_ += "%hi" + phase_ + " = sub %n, " + number(3 + below(3)) + " : i64\n";
+    body_ += "%e" + phase_ + " = for parallel " + (rank_ == 1 ? "simd " : "") +
+             "annotated %i = " + number(3 + below(3)) + " to %hi" + phase_ + " step %c1 carry(%l = " + last +
+             ") : i64 {\n";
+    if (rank_ == 2) body_ += "for simd annotated %j = %c1 to %c5 step %c1 {\n";
+    statement(below(views_), below(3) - 1, [](int offset) { return "%i" + plus(offset); });
+    if (rank_ == 2) body_ += "yield\n}\n";
+    body_ += "poll state(%t, " + last + ")\nyield %i\n}\n";
+    return "%e" + phase_;
+  }
+
+  void single_row() {
+    single_row_ = true;
+    const bool at_end = below(2);
+    if (rank_ == 2) body_ += "for simd annotated %j = %c1 to %c5 step %c1 {\n";
+    statement(below(views_), at_end ? -3 : 2,
+              [&](int offset) { return at_end ? "%n" + plus(offset) : std::to_string(offset); });
+    if (rank_ == 2) body_ += "yield\n}\n";
+  }
+
+  std::mt19937 random_;
+  int rank_, views_;
+  bool single_row_ = false;
+  std::string phase_, bounds_, body_, text_;
+};
+
+struct Outcome {
+  std::vector<Word> results;
+  std::vector<std::vector<double>> arrays;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+inline Outcome run(const ir::Graph& graph, const Program& program, int64_t trips, int64_t rows,
+                   ir::EvalObserver* observer = nullptr) {
+  Outcome r;
+  std::vector<double> factors(static_cast<size_t>(trips) + 1);
+  for (size_t k = 0; k < factors.size(); ++k) factors[k] = 0.1 * static_cast<double>(k + 1);
+  std::vector<Word> args = {static_cast<Word>(trips), static_cast<Word>(rows), reinterpret_cast<Word>(factors.data()),
+                            factors.size(), 8};
+  const int64_t columns = program.rank() == 2 ? kColumns : 1;
+  for (int v = 0; v < program.views(); ++v) {
+    std::vector<double>& array = r.arrays.emplace_back(static_cast<size_t>(rows * columns + 1));
+    for (size_t k = 0; k < array.size(); ++k)
+      array[k] = static_cast<double>((k * 7919 + 31 * static_cast<size_t>(v)) % 101) / 7;
+    args.push_back(reinterpret_cast<Word>(array.data()));
+    args.push_back(static_cast<Word>(rows));
+    if (program.rank() == 2) args.push_back(kColumns);
+    args.push_back(static_cast<Word>(8 * columns));
+    if (program.rank() == 2) args.push_back(8);
+  }
+  const ir::EvalResult result = ir::evaluate(graph, args, UINT64_MAX, observer);
+  EXPECT_EQ(result.outcome, ir::EvalResult::Outcome::done);
+  r.results = result.results;
+  return r;
+}
+
+/// The tiles that may run at once run the other way round.
+inline void reverse_tiles(ir::Graph& graph) {
+  for (ir::Op* loop : for_loops(graph)) {
+    ir::Value* tile = induction(*loop);
+    if (tile->name != "tile" || !loop->loop->parallel) continue;
+    ir::Builder b(graph);
+    b.set_before(body_of(*loop).first);
+    ir::Value* last = b.op(ir::Opcode::sub_, {loop->operands[1], b.i64(1)});
+    ir::Value* other = b.op(ir::Opcode::sub_, {last, tile});
+    ir::replace_uses(graph, tile, other);
+    other->op->operands[1] = tile;
+  }
+}
+
+}  // namespace appy::passes::stencils

@@ -1,0 +1,24 @@
+"""Loops over time in overlapping tiles, stencils.py on the emulated device: the same bits as without the tiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from stencils import FUNCTIONS
+
+PROGRAM = str(Path(__file__).parent / "stencils.py")
+LINES: list[str] = []
+
+
+@pytest.mark.parametrize(
+    ("blocks", "order"), [("", "forward"), ("", "1"), ("1", "reverse"), ("2", "2"), ("1000", "depth")]
+)
+def test_same_bits(python, blocks, order):
+    if not LINES:
+        LINES.extend(python(PROGRAM, *FUNCTIONS, APPY_DISABLE_PASS="overlapped_tiles").splitlines())
+        assert len(LINES) == 16 * len(FUNCTIONS)
+    found = python(PROGRAM, *FUNCTIONS, APPY_CUDA_BLOCKS=blocks, APPY_EMULATOR_ORDER=order).splitlines()
+    tiled = [f"{name} is tiled" for name in FUNCTIONS]
+    assert [line for line in found if line in tiled] == tiled
+    assert [line for line in found if line not in tiled] == LINES

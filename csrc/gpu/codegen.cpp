@@ -7,6 +7,7 @@
 
 #include "gpu/expressions.h"
 #include "gpu/writer.h"
+#include "passes/loops.h"
 #include "support/abort.h"
 
 namespace appy::gpu {
@@ -14,6 +15,13 @@ namespace appy::gpu {
 using ir::Op;
 using ir::Opcode;
 using ir::Value;
+
+bool is_one_block(const Op& loop) {
+  if (loop.mapping != ir::Mapping::workers || !passes::runs_once(loop)) return false;
+  const Op* inner = loop.blocks[0]->first;
+  while (inner && inner->mapping != ir::Mapping::workers) inner = inner->next;
+  return !inner;
+}
 
 Writer::Writer(const ir::Graph& graph, const CodegenOptions& options) : graph_(graph), options_(options) {
   int ordinal = 0;
@@ -40,7 +48,8 @@ void Writer::find_arrays(const ir::Block& block, ArrayUse::Owner owner) {
     }
     ArrayUse::Owner inner = owner;
     const bool by_workers = op->mapping == ir::Mapping::workers || op->mapping == ir::Mapping::columns;
-    if (by_workers && inner == ArrayUse::Owner::region) inner = ArrayUse::Owner::worker;
+    if (by_workers && inner == ArrayUse::Owner::region)
+      inner = is_one_block(*op) ? ArrayUse::Owner::block : ArrayUse::Owner::worker;
     if (op->mapping == ir::Mapping::threads || op->mapping == ir::Mapping::lanes) inner = ArrayUse::Owner::thread;
     for (const ir::Block* nested : op->blocks) find_arrays(*nested, inner);
   }

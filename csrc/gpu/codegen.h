@@ -2,7 +2,7 @@
 //
 // One kernel is one region. Code outside distributed loops is run by every thread alike: control flow there is uniform,
 // loads are everyone's, stores one thread's, and barriers stand where passes/barriers.cpp put them. A worker is
-// `lanes` threads: part of a warp, or a block.
+// `lanes` threads: part of a warp, or a block. Where there is work for one worker only, that is a block.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,12 @@
 
 namespace appy::gpu {
 
+/// A loop for workers that has one iteration: a block runs it, however few lanes a worker has elsewhere.
+bool is_one_block(const ir::Op& loop);
+
+/// Who has an array. `block`: a worker that is a block whatever others are, as there is only one of it.
+enum class ArrayOwner : uint8_t { region, block, worker, thread };
+
 struct KernelShape {
   int block = 256;      // threads a block
   int lanes = 32;       // threads a worker: a power of two up to 32, or `block`
@@ -23,6 +29,9 @@ struct KernelShape {
   bool narrow = false;  // no byte of an array is 2^31 or more away from its first element
   uint64_t tiles = 0;   // TileSize of nests that may have tiles: two bits each, in the graph's order
   bool shared = false;  // arrays of a worker's own are in shared memory: their addresses count from its start
+  bool in_shared(ArrayOwner owner) const {
+    return shared && (owner == ArrayOwner::worker || owner == ArrayOwner::block);
+  }
   TileSize tile_size(size_t nest) const {
     return nest < 32 ? static_cast<TileSize>(tiles >> (2 * nest) & 3) : TileSize::none;
   }
@@ -31,7 +40,7 @@ struct KernelShape {
 
 /// An array of the region's own: where in the parameters its address is, and who has one each.
 struct ArrayUse {
-  enum class Owner : uint8_t { region, worker, thread };
+  using Owner = ArrayOwner;
   const ir::Op* alloc = nullptr;
   Owner owner = Owner::region;
 };

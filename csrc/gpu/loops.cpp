@@ -341,7 +341,9 @@ void Writer::along_lanes(const Op& op) {
   loops_.push_back(&op);
   declare_variable(op, k);
   if (keeps_last(op)) put(at_ + " = " + k + ";");
+  copies_ = !columns_ && only_copies(op);
   block(*op.blocks[0]);
+  copies_ = false;
   loops_.pop_back();
   close();
 }
@@ -367,6 +369,20 @@ void Writer::along_columns(const Op& op) {
 }
 
 void Writer::along_workers(const std::vector<const Op*>& nest) {
+  if (nest.size() == 1 && is_one_block(*nest[0])) {
+    const std::string all = names_.fresh("", "all");
+    put("const Team& " + all + " = team;");
+    open("");
+    put("constexpr int kLanes = kBlock;");
+    put("const Team team = team_of_blocks<kBlock>(" + all + ");");
+    workers(nest);
+    close();
+  } else {
+    workers(nest);
+  }
+}
+
+void Writer::workers(const std::vector<const Op*>& nest) {
   level_ = Level::worker;
   std::vector<std::string> trips;
   for (const Op* loop : nest) trips.push_back(declare_trips(*loop));

@@ -42,6 +42,7 @@ Plans::Plans(const ir::Graph& graph, Options options, Device& device)
   // The first shape now, so that what has no form on the device is found out before anything runs.
   KernelShape first;
   first.tiles = tiles_everywhere(TileSize::large);
+  first.shared = true;
   wish_.grant(first);
   code_ = generate(graph_, codegen_options(first));
   for (const ArrayUse& use : code_.arrays) {
@@ -194,7 +195,7 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
     const ArraySize& size = part_.arrays[k];
     Plan::Array& array = plan.arrays[k];
     plan.words[first_array + code_.arrays.size() + k] = static_cast<Word>(std::max<int64_t>(sizes.elements(size), 1));
-    array.in_shared = use.owner == ArrayUse::Owner::worker && shape.shared;
+    array.in_shared = shape.in_shared(use.owner);
     if (array.in_shared) {
       plan.words[first_array + k] = in_shared[k];
       continue;
@@ -219,7 +220,8 @@ int64_t Plans::blocks_with_room(const Sizes& sizes, const KernelShape& shape) co
   int64_t bytes = 0;  // a block
   for (size_t k = 0; k < code_.arrays.size(); ++k) {
     const ArrayUse& use = code_.arrays[k];
-    if (use.owner == ArrayUse::Owner::region || (use.owner == ArrayUse::Owner::worker && shape.shared)) continue;
+    if (use.owner == ArrayUse::Owner::region || use.owner == ArrayUse::Owner::block || shape.in_shared(use.owner))
+      continue;
     const int64_t owners = use.owner == ArrayUse::Owner::worker ? shape.block / shape.lanes : shape.block;
     bytes += static_cast<int64_t>(bytes_of(sizes, use, part_.arrays[k], owners));
   }

@@ -191,6 +191,9 @@ template <class T> APPY_INLINE void write_bytes(T* at, T value) {
   for (unsigned k = 0; k < sizeof(T); ++k) ((u8*)at)[k] = u.bytes[k];
 }
 
+/// An element to shared memory, there when the thread has awaited it.
+template <class T> APPY_INLINE void copy_ahead(T* to, const T* from) { appy_copy_ahead<(int)sizeof(T)>(to, from); }
+
 // --- Who runs the code. A worker has kLanes lanes; kBlock threads are one block.
 
 struct Control {
@@ -223,6 +226,15 @@ template <int kBlock, int kLanes> APPY_INLINE Team team_of() {
   t.turn = 0;
   t.looked = 0;
   t.leaves = false;
+  return t;
+}
+
+/// The same threads, where a worker is a block.
+template <int kBlock> APPY_INLINE Team team_of_blocks(const Team& all) {
+  Team t = all;
+  t.worker = blockIdx.x;
+  t.workers = gridDim.x;
+  t.lane = (int)threadIdx.x;
   return t;
 }
 

@@ -62,6 +62,24 @@ static __device__ __forceinline__ void appy_wait(unsigned cycles) {
   }
 }
 
+/// Copies from global to shared memory, which go on while the thread does; it awaits all that it began.
+#if __CUDA_ARCH__ >= 800
+template <int bytes> static __device__ __forceinline__ void appy_copy_ahead(void* to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+               : : "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "n"(bytes) : "memory");
+}
+static __device__ __forceinline__ void appy_await_copies() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+#else
+template <int bytes> static __device__ __forceinline__ void appy_copy_ahead(void* to, const void* from) {
+  if (bytes == 8) {
+    *(unsigned long long*)to = *(const unsigned long long*)from;
+  } else {
+    *(unsigned*)to = *(const unsigned*)from;
+  }
+}
+static __device__ __forceinline__ void appy_await_copies() {}
+#endif
+
 /// Between two looks at a word that another block will write.
 static __device__ __forceinline__ void appy_pause() {}
 

@@ -157,10 +157,12 @@ std::vector<size_t> shared_offsets(const Sizes& sizes, std::span<const ArrayUse>
                                    size_t begin) {
   std::vector<size_t> out;
   for (size_t k = 0; k < arrays.size(); ++k) {
-    const bool shared = arrays[k].owner == ArrayUse::Owner::worker;
+    const bool of_workers = arrays[k].owner == ArrayUse::Owner::worker;
+    const bool shared = of_workers || arrays[k].owner == ArrayUse::Owner::block;
     if (shared) begin = (begin + 15) / 16 * 16;
     out.push_back(begin);
-    if (shared) begin += bytes_of(sizes, arrays[k], sizes.part().arrays[k], shape.block / shape.lanes);
+    const int owners = of_workers ? shape.block / shape.lanes : 1;
+    if (shared) begin += bytes_of(sizes, arrays[k], sizes.part().arrays[k], owners);
   }
   out.push_back(begin);
   return out;
@@ -180,6 +182,19 @@ void Wish::grant(KernelShape& shape) const {
   shape.lanes = std::min(shape.lanes, shape.block);
 }
 
+namespace {
+
+/// Of arrays that one block has.
+size_t bytes_of_one_block(const Sizes& sizes, std::span<const ArrayUse> arrays) {
+  size_t bytes = 0;
+  for (size_t k = 0; k < arrays.size(); ++k) {
+    if (arrays[k].owner == ArrayUse::Owner::block) bytes += bytes_of(sizes, arrays[k], sizes.part().arrays[k], 1);
+  }
+  return bytes;
+}
+
+}  // namespace
+
 KernelShape shape_for(const Sizes& sizes, std::span<const ArrayUse> arrays, bool meets, const Properties& device,
                       const Wish& wish) {
   KernelShape shape = by_trip_counts(sizes, meets, device);
@@ -195,11 +210,10 @@ KernelShape shape_for(const Sizes& sizes, std::span<const ArrayUse> arrays, bool
     with_shared.shared = true;
     const size_t bytes = shared_offsets(sizes, arrays, with_shared, 0).back();
     if (bytes == 0) return shape;
-    // Half of what a multiprocessor has for eight blocks, or all that a block may have.
-    const auto limit =
-        static_cast<size_t>(lanes == shape.block || wish.lanes ? device.shared_bytes_per_block_opt_in - 8192
-                                                               : device.shared_bytes_per_block / 2);
-    if (bytes <= limit) return with_shared;
+    // Beside what only one block needs, half of what a multiprocessor has for eight; or all that a block may have.
+    const auto most = static_cast<size_t>(device.shared_bytes_per_block_opt_in - 8192);
+    const size_t few = static_cast<size_t>(device.shared_bytes_per_block / 2) + bytes_of_one_block(sizes, arrays);
+    if (bytes <= (lanes == shape.block || wish.lanes ? most : std::min(few, most))) return with_shared;
   }
   return shape;
 }

@@ -137,7 +137,49 @@ const Op* Writer::stays(const Op& store) const {
   return nullptr;
 }
 
+bool Writer::is_in_shared(const Value& view) const {
+  const Op* alloc = ir::alloc_of(view);
+  return alloc && options_.shape.in_shared(code_.arrays[array_of_.at(alloc)].owner);
+}
+
+/// What is loaded is stored to shared memory next, and nobody else needs it.
+bool Writer::is_copy(const Op& load) const {
+  const Op* store = load.next;
+  if (load.code != Opcode::load_ || store->code != Opcode::store_ || store->operands[0] != load.result()) return false;
+  const DType t = load.result()->type.dtype;
+  if (t == DType::bool_ || ir::size_of(t) < 4 || is_unaligned(*load.view())) return false;
+  return is_in_shared(*store->view()) && !is_in_shared(*load.view()) && store->next->code == Opcode::yield_;
+}
+
+bool Writer::only_copies(const Op& loop) const {
+  if (!loop.results.empty()) return false;
+  bool any = false;
+  for (const Op* op = loop.blocks[0]->first; op; op = op->next) {
+    if (is_copy(*op)) {
+      any = true;
+      op = op->next;
+    } else if (!ir::is_pure(op->code) && op->code != Opcode::yield_) {
+      return false;
+    }
+  }
+  return any;
+}
+
+/// Loops that begin copies may follow each other; whatever else comes needs them done.
+void Writer::await_copies_before(const Op& op) {
+  if (!ahead_ || level_ == Level::thread) return;
+  if (ir::is_pure(op.code) || op.code == Opcode::alloc_) return;
+  if (op.code == Opcode::for_ && op.mapping == ir::Mapping::lanes && only_copies(op)) return;
+  put("appy_await_copies();");
+  ahead_ = false;
+}
+
 void Writer::store(const Op& op) {
+  if (copies_) {
+    put("copy_ahead(&" + element(op) + ", &" + element(*op.prev) + ");");
+    ahead_ = true;
+    return;
+  }
   const bool elected = open_elected();
   const std::string value = argument(*op.operands[0]);
   const Op* old = level_ == Level::thread ? stays(op) : nullptr;
@@ -207,11 +249,12 @@ void Writer::alloc(const Op& op) {
   const DType t = op.result()->type.dtype;
   const std::string type = memory_type_of(t), name = names_.of(*op.result());
   const std::string word = "p.w[" + std::to_string(code_.words - 2 * code_.arrays.size() + number) + "]";
-  const bool shared = use.owner == ArrayUse::Owner::worker && options_.shape.shared;
+  const bool shared = options_.shape.in_shared(use.owner);
   std::string place = shared ? "(" + type + "*)(appy_shared() + " + word + ")" : "(" + type + "*)" + word;
   // In shared memory a block that is one worker has one.
   const bool only = shared && options_.shape.lanes == options_.shape.block;
-  if (use.owner != ArrayUse::Owner::region && !only) {
+  const bool several = use.owner == ArrayUse::Owner::worker || use.owner == ArrayUse::Owner::thread;
+  if (several && !only) {
     // Each has as much room, whatever its own array takes.
     const std::string room = "(i64)p.w[" + std::to_string(code_.words - code_.arrays.size() + number) + "]";
     const std::string mine = shared                                 ? "threadIdx.x / kLanes"
@@ -269,6 +312,7 @@ void Writer::block(const ir::Block& b) {
 }
 
 void Writer::statement(const Op& op) {
+  await_copies_before(op);
   if (op.code != Opcode::const_ && !ir::is_terminator(op.code)) note_line(op);
   switch (op.code) {
     case Opcode::const_:
@@ -277,6 +321,7 @@ void Writer::statement(const Op& op) {
     case Opcode::dim_:
       return define(*op.result(), extent(*op.operands[0], static_cast<size_t>(op.dim)));
     case Opcode::load_:
+      if (copies_) return;
       return define(*op.result(), loaded(op));
     case Opcode::store_:
       return store(op);

@@ -48,6 +48,10 @@ class Writer {
   bool is_unaligned(const ir::Value& view) const;
   std::string loaded(const ir::Op& load);
   void store(const ir::Op&);
+  bool is_in_shared(const ir::Value& view) const;
+  bool is_copy(const ir::Op& load) const;
+  bool only_copies(const ir::Op& loop) const;
+  void await_copies_before(const ir::Op&);
   const ir::Op* stays(const ir::Op& store) const;
   void atomic(const ir::Op&);
   void check(const ir::Op&);
@@ -65,6 +69,7 @@ class Writer {
   void along_lanes(const ir::Op&);
   void along_columns(const ir::Op&);
   void along_workers(const std::vector<const ir::Op*>& nest);
+  void workers(const std::vector<const ir::Op*>& nest);
   void along_threads(const std::vector<const ir::Op*>& nest);
   void body(const ir::Op& loop, const ir::Op* inner, const std::function<void()>& write_inner);
   std::string declare_trips(const ir::Op& loop);
@@ -121,6 +126,7 @@ class Writer {
   std::string elected_;                       // columns: the condition that this thread is its worker's first
   std::string dead_;                          // the flag that says that a check has failed
   std::string at_;                            // the variable that holds the last iteration, or empty
+  bool copies_ = false, ahead_ = false;  // the loop only copies to shared memory; a thread may have to await copies
   ir::LocId noted_ = 0;
 };
 

@@ -34,6 +34,12 @@ bool is_for(const Op& op) { return op.code == Opcode::for_; }
 bool is_loop(const Op& op) { return op.code == Opcode::for_ || op.code == Opcode::while_; }
 bool has_permission(const Op& op) { return is_for(op) && (op.loop->parallel || op.loop->simd); }
 
+bool runs_once(const Op& op) {
+  if (!is_for(op)) return false;
+  const auto lower = constant(*op.operands[0]), upper = constant(*op.operands[1]), step = constant(*op.operands[2]);
+  return lower == 0 && upper == 1 && step == 1;
+}
+
 bool in_lanes(const Op& op) {
   for (const Op* at = ir::enclosing_loop(*op.parent); at; at = ir::enclosing_loop(*at->parent)) {
     if (is_for(*at) && at->loop->simd) return true;

@@ -34,6 +34,8 @@ bool is_loop(const ir::Op&);
 bool has_permission(const ir::Op&);
 /// The loop, or one around it, may run out of order: nobody can tell how far it had come when it was interrupted.
 bool interruptible_anywhere(const ir::Op& loop);
+/// A `for` of exactly one iteration, by its constants.
+bool runs_once(const ir::Op&);
 /// The op may run in lanes: a loop around it is `simd`.
 bool in_lanes(const ir::Op&);
 /// Ops that a select may execute in vain, and ops that count as one of them.

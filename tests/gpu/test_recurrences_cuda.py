@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import kernels
 import numpy as np
@@ -32,11 +33,38 @@ def test_shapes_and_orders(name, shape, emulated, monkeypatch):
         assert_same(list(got), list(want), ulps=program.ulps, scale=program.scale, where=f"{shape}, {order}")
 
 
-def barriers(capfd, name):
+def text(capfd, name, stages):
     program = PROGRAMS[f"recurrence_programs.{name}"]
-    function = appy.jit(strict=True, backend="cuda", dump="passes", dry_run=True)(copy.copy(program.function))
+    function = appy.jit(strict=True, backend="cuda", dump=stages, dry_run=True)(copy.copy(program.function))
     function(*program.make(program.dtypes[0], np.random.default_rng(3)))
-    return capfd.readouterr().err.split("\n---")[-1].count("barrier workers")
+    return capfd.readouterr().err
+
+
+def barriers(capfd, name):
+    return text(capfd, name, "passes").split("\n---")[-1].count("barrier workers")
+
+
+@pytest.mark.parametrize("name", ["best_chain", "forward_substitution"])
+def test_elements_of_every_size(name, emulated):
+    """Those of four and eight bytes are copied to shared memory by themselves."""
+    program = PROGRAMS[f"recurrence_programs.{name}"]
+    for dtype in program.dtypes:
+        want = program.make(dtype, np.random.default_rng(3))
+        got = copy.deepcopy(want)
+        program.function(*want)
+        appy.jit(strict=True, backend="cuda")(copy.copy(program.function))(*got)
+        assert_same(list(got), list(want), ulps=program.ulps, scale=program.scale, where=str(dtype))
+
+
+@pytest.mark.parametrize("name", ["forward_substitution", "factor_by_columns", "crout"])
+def test_what_a_tile_loads_is_copied_to_shared_memory(name, emulated, capfd):
+    kernel = text(capfd, name, "asm")
+    tile = re.split("barrier_workers|reduce_all", kernel[kernel.index("team_of_blocks") :])[0]
+    copies, _, steps = tile.rpartition("appy_await_copies();")
+    matrix = "lower" if name == "forward_substitution" else "a"
+    assert re.search(rf"copy_ahead\(&{matrix}_\d+\[.*, &{matrix}\[", copies)
+    assert re.search(rf"double \w+ = {matrix}_\d+\[", steps)
+    assert not re.search(rf"double \w+ = {matrix}\[", steps)
 
 
 @pytest.mark.parametrize(("name", "count"), [("forward_substitution_in_place", 2), ("factor_by_columns", 3)])

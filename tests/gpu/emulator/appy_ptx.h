@@ -36,6 +36,33 @@ inline void appy_wait(unsigned cycles) {
   for (; cycles >= 1024; cycles -= 1024) appy_pause();
 }
 
+/// Copies happen when the thread that began them awaits them, and not before.
+struct AppyCopy {
+  const void* thread;
+  unsigned char* to;
+  const unsigned char* from;
+  int bytes;
+  AppyCopy* next;
+};
+inline AppyCopy* appy_copies = nullptr;
+template <int bytes>
+void appy_copy_ahead(void* to, const void* from) {
+  appy_copies = new AppyCopy{&appy_emulator::self(), static_cast<unsigned char*>(to),
+                             static_cast<const unsigned char*>(from), bytes, appy_copies};
+}
+inline void appy_await_copies() {
+  for (AppyCopy** at = &appy_copies; *at;) {
+    AppyCopy* const copy = *at;
+    if (copy->thread != &appy_emulator::self()) {
+      at = &copy->next;
+      continue;
+    }
+    __builtin_memcpy(copy->to, copy->from, static_cast<unsigned>(copy->bytes));
+    *at = copy->next;
+    delete copy;
+  }
+}
+
 inline float appy_half_to_float(unsigned short bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
 inline double appy_half_to_double(unsigned short bits) { return static_cast<double>(std::bit_cast<_Float16>(bits)); }
 inline unsigned short appy_float_to_half(float x) { return std::bit_cast<unsigned short>(static_cast<_Float16>(x)); }

@@ -279,14 +279,14 @@ class Splitter {
     size.product = *passes::product_of(outer);
     const passes::Product& p = size.product;
     for (size_t k = 0; k + 2 < p.nest.size(); ++k) size.repeats.push_back(trips(*p.nest[k]));
-    // Rows of different lengths, and tiles of a recurrence: no more than that.
+    // Rows of different lengths, or with different numbers of steps, and tiles of a recurrence: no more than that.
     const auto at_most = [&](const Op& loop) {
       const int count = trips_or_bound(loop);
       return count < 0 ? word(most(*loop.operands[1])) : count;
     };
     size.rows = at_most(p.rows());
     size.columns = at_most(p.columns());
-    size.steps = trips(*p.steps);
+    size.steps = p.uneven == passes::Side::neither ? trips(*p.steps) : at_most(*p.steps);
   }
 
   /// The extent of an array that the loop's variable runs along with step 1.

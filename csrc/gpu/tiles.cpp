@@ -88,7 +88,10 @@ void Writer::value_function(const std::string& head, const Product& p, const std
   open(head);
   if (!begin.empty()) put(begin);
   for (const auto& [loop, index] : at) {
-    put("const i64 " + names_.of(*loop->blocks[0]->args[0]) + " = " + variable_at(*loop, index) + ";");
+    // Steps that begin anywhere are counted by their variable.
+    const bool itself = loop == p.steps && p.uneven != Side::neither;
+    put("const i64 " + names_.of(*loop->blocks[0]->args[0]) + " = " + (itself ? index : variable_at(*loop, index)) +
+        ";");
   }
   Wanted wanted;
   for (const Value* v : values) want(*v, p, wanted);
@@ -169,8 +172,18 @@ void Writer::tiles(const Op& outermost) {
       if (known) statement(*op);
     }
   }
-  put("const i64 " + n + " = trips(" + argument(*steps.operands[0]) + ", " + argument(*steps.operands[1]) + ", " +
-      argument(*steps.operands[2]) + ");");
+  if (p.uneven == Side::neither) {
+    put("const EvenSteps " + n + " = {0, trips(" + argument(*steps.operands[0]) + ", " + argument(*steps.operands[1]) +
+        ", " + argument(*steps.operands[2]) + ")};");
+  } else {
+    const bool of_rows = p.uneven == Side::row;
+    const std::string ends = names_.fresh("", "ends"), at_one = names_.fresh("", "e");
+    value_function("const auto " + ends + " = [&](i64 " + at_one + ") -> StepRange", p,
+                   {steps.operands[0], steps.operands[1]}, {{of_rows ? &rows : &columns, at_one}}, "");
+    put("const auto " + n + " = uneven_steps<" + (of_rows ? "true" : "false") + ", kBlock>(" +
+        (of_rows ? row + ", " + tile + "::kRows, " + height : column + ", " + tile + "::kColumns, " + across) + ", " +
+        ends + ");");
+  }
   const std::string of_row = names_.fresh("", "ofRow"), of_column = names_.fresh("", "ofColumn"),
                     step = names_.fresh("", "step"), first = names_.fresh("", "first"), last = names_.fresh("", "last");
   const std::string row_and_step = " = [&](i64 " + r + ", i64 " + k + ") -> ",

@@ -135,7 +135,9 @@ std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostP
                                              const std::vector<bool>& unaligned) {
   if (part.products.size() != 1) return {};
   const Product& p = part.products[0].product;
-  if (!p.multiplies || p.nest.size() != 2 || !p.rectangular || !is_zero(*p.steps->operands[3])) return {};
+  if (!p.multiplies || p.nest.size() != 2 || !p.rectangular || p.uneven != passes::Side::neither ||
+      !is_zero(*p.steps->operands[3]))
+    return {};
   const ir::DType type = p.steps->result()->type.dtype;
   if (type != ir::DType::f64_ && type != ir::DType::f32_) return {};
   if (std::find(part.known.begin(), part.known.end(), false) != part.known.end()) return {};

@@ -167,21 +167,32 @@ class Matcher {
         if (ir::defined_outside(*loop->operands[k], body_of(outermost_))) continue;
         // How far the columns of a row go may depend on the row.
         const Op* upper = loop->operands[1]->op;
-        if (loop != &p_.columns() || k != 1 || p_.nest.size() != 2 || !upper || !is_row_of_pure(*upper)) return false;
+        if (loop != &p_.columns() || k != 1 || p_.nest.size() != 2 || !upper || !is_pure_of(*upper, p_.rows()))
+          return false;
         p_.rectangular = false;
       }
     }
-    for (size_t k = 0; k < 3; ++k) {
-      if (at(*p_.steps->operands[k]) != Side::neither) return false;
-    }
-    return true;
+    return steps_fit();
   }
 
-  bool is_row_of_pure(const Op& op) const {
+  /// Steps begin or end where the row, or the column, says: what one has at all, those that have most have.
+  bool steps_fit() {
+    const Side lower = at(*p_.steps->operands[0]), upper = at(*p_.steps->operands[1]);
+    if (at(*p_.steps->operands[2]) != Side::neither) return false;
+    p_.uneven = lower | upper;
+    if (p_.uneven == Side::neither) return true;
+    if (p_.uneven == Side::both || (lower != Side::neither && upper != Side::neither)) return false;
+    const Op* bound = p_.steps->operands[lower == Side::neither ? 1 : 0]->op;
+    const Op& loop = p_.uneven == Side::row ? p_.rows() : p_.columns();
+    return p_.rectangular && constant(*p_.steps->operands[2]) == 1 && (!bound || is_pure_of(*bound, loop));
+  }
+
+  /// Computed from the loop's variable and from what is the same in all of the nest.
+  bool is_pure_of(const Op& op, const Op& loop) const {
     if (ir::defined_outside(*op.result(), body_of(outermost_))) return true;
     return ir::is_pure(op.code) && std::all_of(op.operands.begin(), op.operands.end(), [&](const Value* v) {
-             return v == induction(p_.rows()) ||
-                    (v->op ? is_row_of_pure(*v->op) : ir::defined_outside(*v, body_of(outermost_)));
+             return v == induction(loop) ||
+                    (v->op ? is_pure_of(*v->op, loop) : ir::defined_outside(*v, body_of(outermost_)));
            });
   }
 

@@ -21,6 +21,8 @@ struct Product {
   std::vector<const ir::Value*> of_row, of_column;
   /// As many columns for each row.
   bool rectangular = true;
+  /// Of the rows or the columns, where their steps begin, or end, at a place of their own (never both): in a triangle.
+  Side uneven = Side::neither;
   /// A step adds the product of the one value of the row and the one of the column, in any order.
   bool multiplies = false;
   std::vector<Side> sides;  // by Value::id, of values defined in the nest

@@ -179,6 +179,101 @@ def beside(C, A, B):
     C[:, 0] = np.sum(C[:, 1:], 1)
 
 
+def rows_below(C, A, B):
+    n = min(A.shape)
+    # pragma sequential for
+    for i in range(n):
+        # pragma 0=>parallel
+        B[i, :] += A[i + 1 : n, i] @ B[i + 1 : n, :]
+    C[0, 0] = B[0, 0]
+
+
+def columns_below(C, A, B):
+    n = min(A.shape)
+    alpha = 1.5
+    # pragma parallel for simd
+    for j in range(B.shape[1]):
+        for i in range(n):
+            s = 0.0
+            for k in range(i, n):
+                s += A[k, i] * B[k, j]
+            B[i, j] = alpha * s
+
+
+def rows_above(C, A, B):
+    n = min(A.shape)
+    # pragma sequential for
+    for i in range(n - 1, -1, -1):
+        # pragma 0=>parallel
+        B[i, :] = A[i, : i + 1] @ B[: i + 1, :]
+
+
+def lower(C, A, B):
+    n = min(A.shape)
+    # pragma parallel for
+    for i in range(n):
+        # pragma 0=>parallel
+        C[i, :] -= A[i, :i] @ B[:i, :]
+
+
+def upper_right(C, A, B):
+    n = min(B.shape)
+    # pragma parallel for
+    for i in range(A.shape[0]):
+        # pragma parallel for
+        for j in range(n):
+            s = C[i, j]
+            # pragma simd
+            for k in range(j, n):
+                s += A[i, k] * B[k, j]
+            C[i, j] = s
+
+
+def nearest_below(C, A, B):
+    n = min(A.shape)
+    # pragma parallel for
+    for i in range(n):
+        for j in range(B.shape[1]):
+            least = C[i, j]
+            for k in range(i + 1, n):
+                least = min(least, A[k, i] + B[k, j])
+            C[i, j] = least
+
+
+def symmetric(C, A, B):
+    n = min(A.shape[0], A.shape[1], B.shape[1])
+    C, A, B = C[:n, :n], A[:n, :n], B[:n, :n]
+    alpha, beta = 1.5, 1.25
+    # pragma 0=>parallel 1=>simd
+    C *= beta
+    # pragma sequential for
+    for i in range(n):
+        # pragma 0=>parallel 1=>simd
+        C[:i, :] += alpha * np.outer(A[i, :i], B[i, :])
+        # pragma 0=>parallel
+        C[i, :] += alpha * (A[i, i] * B[i, :] + A[i, :i] @ B[:i, :])
+
+
+def from_the_diagonal(C, A, B):
+    n = min(A.shape[0], A.shape[1], B.shape[1])
+    C, A, B = C[:n, :n], A[:n, :n], B[:n, :n]
+    # pragma sequential for
+    for i in range(n):
+        # pragma 0=>parallel 1=>simd
+        C[i:, :] -= np.outer(A[i, i:], B[i, :])
+
+
+def one_after_the_other(C, A, B):
+    n = min(A.shape[0], A.shape[1], B.shape[1])
+    C, A, B = C[:n, :n], A[:n, :n], B[:n, :n]
+    # pragma sequential for
+    for i in range(n):
+        # pragma 0=>parallel
+        C[i, :] = A[i, :] @ B
+        # pragma 0=>parallel
+        A[i, :] = A[i, : i + 1] @ C[: i + 1, :]
+
+
 PROGRAMS = [
     product,
     product_new,
@@ -194,6 +289,8 @@ PROGRAMS = [
     triangle,
 ]
 PROGRAMS += [syrk, syr2k, rows, rows_that_stay, captured, onto_itself, beside]
+PROGRAMS += [rows_below, columns_below, rows_above, lower, upper_right, nearest_below]
+PROGRAMS += [symmetric, from_the_diagonal, one_after_the_other]
 OTHER_TYPES = {
     "product": ["f4", "c16", "i8", "f2", "c8"],
     "gemm": ["f4", "c16"],
@@ -203,6 +300,11 @@ OTHER_TYPES = {
     "triangle": ["f4"],
     "syrk": ["f4", "c16"],
     "syr2k": ["f4"],
+    "rows_below": ["f4", "c16"],
+    "symmetric": ["f4"],
+    "lower": ["f4", "i8"],
+    "upper_right": ["f4"],
+    "nearest_below": ["f4", "i4"],
 }
 SIZES = [
     (1, 1, 1),

@@ -60,10 +60,12 @@ std::optional<Affine> common_start(Ranges& ranges, const Op& loop) {
 /// Sums of these do not leave 64 bits.
 bool is_small(const ir::Range& range) { return range.lo > -kFar && range.hi < kFar; }
 
-/// Up to the greater of two bounds, of which one is no higher than where it begins: up to the other one.
+/// In a loop, up to the greater of two bounds, of which one is no higher than where it begins: up to the other one.
 bool drop_clamp(ir::Graph& graph, Op& loop) {
   const Op* upper = loop.operands[1]->op;
-  if (!upper || upper->code != Opcode::pymax_ || constant(*loop.operands[2]).value_or(0) < 1) return false;
+  if (!upper || upper->code != Opcode::pymax_ || !ir::enclosing_loop(*upper->parent) ||
+      constant(*loop.operands[2]).value_or(0) < 1)
+    return false;
   Ranges ranges(graph);
   for (size_t side = 0; side < 2; ++side) {
     if (!ranges.proves_le(*upper->operands[side], *loop.operands[0], loop)) continue;

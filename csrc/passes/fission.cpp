@@ -126,6 +126,12 @@ class Fission {
     });
   }
 
+  /// Where both touch one element `first` does so first. A load of the one piece may stand before the other piece.
+  bool precedes(Op& first, Op& second) {
+    const bool in_iteration = comes_before(first, second, loop_);
+    return (in_iteration && pinned(first, second, loop_)) || is_earlier(ranges_, first, second, loop_, in_iteration);
+  }
+
   /// Pieces that have to stay together, in an order in which they may follow each other.
   bool find_groups() {
     const size_t n = pieces_.size();
@@ -137,8 +143,8 @@ class Fission {
           for (Op* b : pieces_[q].accesses) {
             if (a->view() != b->view() || (a->code == Opcode::load_ && b->code == Opcode::load_)) continue;
             any = true;
-            forth &= pinned(*a, *b, loop_) || is_earlier(ranges_, *a, *b, loop_, true);
-            back &= is_earlier(ranges_, *b, *a, loop_, false);
+            forth &= precedes(*a, *b);
+            back &= precedes(*b, *a);
           }
         }
         before[p][q] = any && !back;

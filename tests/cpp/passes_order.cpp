@@ -40,6 +40,7 @@ class Nests {
     line("%left = sub %n, %i : i64");
     line("%fewer = pymin %up, %n : i64");
     const int pieces = 1 + static_cast<int>(below(2));
+    head_ = below(3) ? "" : load(other(), {"i", below(2) ? "" : "i"});
     for (int k = 0; k < pieces; ++k) piece(around);
     line("yield");
     line("}");
@@ -75,6 +76,8 @@ class Nests {
     return v;
   }
 
+  /// What the iteration loads before all pieces.
+  bool from_head() { return !head_.empty() && below(2); }
   std::string other() { return below(3) ? "a" : "b"; }
 
   /// Rows that are updated by sums of rows, or by the row of the iteration.
@@ -84,14 +87,17 @@ class Nests {
     if (around.empty() && below(3) == 0) {
       line("for parallel %" + k + " = " + pick({"%zero", "%i", "%up", "%left"}) + " to " +
            pick({"%i", "%n", "%left", "%up"}) + " step %one {");
-      const std::string f = load(other(), {"i", k});
+      const std::string f = from_head() ? head_ : load(other(), {"i", k});
       line("for parallel %" + j + " = %zero to %n step %one {");
       update({k, j}, f, load(other(), {"i", j}));
       line("yield");
       line("}");
     } else {
       if (around.empty()) line("for parallel %" + j + " = %zero to %n step %one {");
-      const std::string init = below(2) ? load("b", {"i", column}) : "%none", s = "%" + fresh(), acc = "%" + fresh();
+      const std::string init = from_head() ? head_
+                               : below(2)  ? load("b", {"i", column})
+                                           : "%none",
+                        s = "%" + fresh(), acc = "%" + fresh();
       line(s + " = for %" + k + " = " + pick({"%zero", "%i", "%up"}) + " to " +
            pick({"%i", "%n", "%up", "%fewer", "%left"}) + " step %one carry(" + acc + " = " + init + ") : f64 {");
       const std::string at = below(4) ? k : "i + %" + k;
@@ -117,7 +123,7 @@ class Nests {
 
   uint64_t state_;
   int next_ = 0;
-  std::string text_;
+  std::string text_, head_;
 };
 
 /// All loops that may run in any order run from the last iteration to the first.

@@ -102,12 +102,21 @@ class Fuser {
     return false;
   }
 
+  static bool in_tiles(const Op& loop) {
+    for (const Op* at = &loop; at; at = ir::enclosing_loop(*at->parent)) {
+      if (is_for(*at) && at->loop->tiles) return true;
+    }
+    return false;
+  }
+
   /// A check that leaves everything to the interpreter does so before the first loop as well as after it.
   static bool may_go_first(const Op& op) { return op.code == Opcode::check_ && op.check->declines; }
 
   bool may_fuse(const Op& a, const Op& b) {
     const ir::Loop &x = *a.loop, &y = *b.loop;
-    if (!has_permission(a) || !has_permission(b) || x.annotated != y.annotated) return false;
+    if (!has_permission(a) || !has_permission(b)) return false;
+    // A nest with tiles has them only as a whole: what nobody annotated in it stays without FMA.
+    if (x.annotated != y.annotated && !in_tiles(a) && !in_tiles(b)) return false;
     if (x.parallel != y.parallel && !inside_parallel(a)) return false;
     if (x.schedule != y.schedule || x.chunk != y.chunk || x.threads != y.threads || x.collapse != y.collapse)
       return false;
@@ -301,7 +310,10 @@ class Fuser {
     second.parent->remove(&second);
     first.loop->simd = first.loop->simd && second.loop->simd;
     first.loop->parallel = first.loop->parallel && second.loop->parallel;
+    // Each may run in any order, if not for the same reason.
+    if (in_tiles(first) && !first.loop->simd) first.loop->parallel = true;
     first.loop->tiles |= second.loop->tiles;
+    first.loop->annotated = first.loop->annotated && second.loop->annotated;
     if (first.loop->le != second.loop->le) first.loop->le = 0;
     to.resize(graph_.value_count());
     ir::replace_uses(graph_, to);

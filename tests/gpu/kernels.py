@@ -28,6 +28,7 @@ def register() -> dict:
         "programs",
         "recurrence_programs",
         "scientific_programs",
+        "triangle_programs",
         "type_programs",
     )
     for module in modules:

@@ -11,6 +11,7 @@ import programs  # noqa: F401  (registers)
 import pytest
 import recurrence_programs  # noqa: F401  (registers)
 import scientific_programs  # noqa: F401  (registers)
+import triangle_programs  # noqa: F401  (registers)
 import type_programs  # noqa: F401  (registers)
 from compare import assert_same
 from registry import PROGRAMS

@@ -116,6 +116,62 @@ def test_rows_without_columns_load_nothing(python, tmp_path, size):
     python("-W", "ignore", str(file), APPY_CUDA_SHAPE=f"tiles={size}", APPY_EMULATOR_GUARD="1")
 
 
+STEPS = """
+import appy
+import numpy as np
+
+def rows(C, A, B):
+    # pragma parallel for
+    for i in range(A.shape[0]):
+        # pragma parallel for
+        for j in range(B.shape[1]):
+            total = C[i, j]
+            # pragma simd
+            for k in range(i):
+                total += A[i - k - 1, 0] * B[k, j]
+            C[i, j] = total
+
+def columns(C, A, B):
+    # pragma parallel for
+    for i in range(A.shape[0]):
+        # pragma parallel for
+        for j in range(B.shape[1]):
+            total = C[i, j]
+            # pragma simd
+            for k in range(j + 1, B.shape[0]):
+                total += A[i, k] * B[k - j - 1, 0]
+            C[i, j] = total
+
+rng = np.random.default_rng(1)
+for plain in (rows, columns):
+    f = appy.jit(plain, backend="cuda", strict=True)
+    for special in (0.0, np.inf, np.nan):
+        n = 150
+        A, B = rng.integers(-3, 4, (n, n)), rng.integers(-3, 4, (n - 1, 70))
+        A, B = A.astype(float), B.astype(float)
+        if plain is columns:
+            A, B = A[:80, : n - 1].copy(), B
+        A[:, 3] = B[5] = special
+        C = np.full((A.shape[0], B.shape[1]), -0.0)
+        expected = C.copy()
+        f(C, A, B)
+        with np.errstate(all="ignore"):
+            plain(expected, A, B)
+        # Small integers: any order gives the same sums, and a sum without steps keeps its sign.
+        np.testing.assert_array_equal(C, expected)
+        empty = np.s_[0] if plain is rows else np.s_[:, B.shape[0] - 1 :]
+        assert (np.signbit(C[empty]) == np.signbit(expected[empty])).all()
+    assert "on tensor cores" in str(appy.explain(f))
+"""
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_rows_and_columns_load_what_their_steps_load(python, tmp_path, size):
+    file = tmp_path / "program.py"
+    file.write_text(STEPS)
+    python("-W", "ignore", str(file), APPY_CUDA_SHAPE=f"tiles={size}", APPY_EMULATOR_GUARD="1")
+
+
 LIBRARY = f"""
 import os, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})

@@ -141,6 +141,18 @@ class Fuser {
     const std::vector<const Op*> x = nest_of(a), y = nest_of(b);
     if (a.loop->tiles == b.loop->tiles || x.size() != y.size()) return false;
     if (has_loops(a.loop->tiles ? *y.back() : *x.back())) return false;
+    for (size_t level = 1; level < x.size(); ++level) {
+      const ir::Loop &first = *x[level]->loop, &second = *y[level]->loop;
+      if (!has_permission(*x[level]) || !has_permission(*y[level])) return false;
+      if (first.simd != second.simd && level + 1 < x.size()) return false;
+      if (first.schedule != second.schedule || first.chunk != second.chunk || first.threads != second.threads ||
+          first.collapse != second.collapse)
+        return false;
+      // What the second nest loads between its loops goes before those of the first.
+      for (const Op* op = body_of(*y[level - 1]).first; op; op = op->next) {
+        if (op->code == Opcode::load_ && writes_view(a, *op->view())) return false;
+      }
+    }
     for (size_t level = 0; level < x.size(); ++level) {
       for (size_t k = 0; k < 3; ++k) {
         if (!same_number(*x[level]->operands[k], *y[level]->operands[k])) return false;
@@ -260,9 +272,9 @@ class Fuser {
                             return std::find(used.begin(), used.end(), v) != used.end();
                           });
       if (op->code == Opcode::load_) {
-        // It stays behind, so the second loop must not write what it reads.
-        if (wanted || writes_view(second, *op->view())) return false;
-        continue;
+        // It stays behind, so the second loop must not write what it reads; or goes before a nest with tiles.
+        if (wanted ? !in_tiles(first) || writes_view(first, *op->view()) : writes_view(second, *op->view()))
+          return false;
       }
       if (!wanted) continue;
       used.insert(used.end(), op->operands.begin(), op->operands.end());

@@ -98,7 +98,22 @@ class Matcher {
               std::all_of(stores.begin(), stores.end(),
                           [&](const Op* store) { return store->view() != op.view() || same_element(*store, op); });
     });
-    return fits;
+    return fits && !loads_what_it_stored();
+  }
+
+  /// Before the steps: a tile's sums begin before anything of it is stored.
+  bool loads_what_it_stored() const {
+    std::set<const Value*> stored;
+    bool found = false;
+    const auto note = [&](const Op& op) {
+      found |= op.code == Opcode::load_ && stored.count(op.view()) != 0;
+      if (op.code == Opcode::store_) stored.insert(op.view());
+    };
+    for (const Op* op = body_of(p_.columns()).first; op != p_.steps; op = op->next) {
+      note(*op);
+      for (Block* inner : op->blocks) ir::walk(*inner, note);
+    }
+    return found;
   }
 
   /// In some dimension the subscript is a multiple of the loop's variable and else what does not vary in the nest.

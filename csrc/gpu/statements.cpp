@@ -53,18 +53,25 @@ std::string Writer::extent(const Value& view, size_t d) {
   return names_.of(view) + "_n" + std::to_string(d);
 }
 
+/// In shared memory neighbours are one address and an offset to the compiler, if nothing may wrap.
+std::string Writer::index_type(const Value& view) const {
+  const bool shared = view.op && options_.shape.in_shared(code_.arrays[array_of_.at(view.op)].owner);
+  return shared && view.type.rank == 1 ? "i64" : "Index";
+}
+
 std::string Writer::subscript(const Op& access, size_t d) {
   const ir::Access& a = *access.access;
+  const std::string type = index_type(*access.view());
   std::string text;
   for (size_t k = 0; k < static_cast<size_t>(a.terms); ++k) {
     const int64_t coef = a.coef[d][k];
     if (coef == 0) continue;
-    const std::string term = "(Index)" + argument(*access.operands[access.first_term() + k]);
+    const std::string term = "(" + type + ")" + argument(*access.operands[access.first_term() + k]);
     if (!text.empty()) text += " + ";
-    text += coef == 1 ? term : "(Index)" + literal(DType::i64_, static_cast<ir::Word>(coef)) + " * " + term;
+    text += coef == 1 ? term : "(" + type + ")" + literal(DType::i64_, static_cast<ir::Word>(coef)) + " * " + term;
   }
   if (a.offset[d] != 0 || text.empty()) {
-    text += (text.empty() ? "(Index)" : " + (Index)") + literal(DType::i64_, static_cast<ir::Word>(a.offset[d]));
+    text += (text.empty() ? "(" : " + (") + type + ")" + literal(DType::i64_, static_cast<ir::Word>(a.offset[d]));
   }
   return text;
 }

@@ -43,6 +43,7 @@ class Writer {
   std::vector<std::string> arguments(const ir::Op&);
   std::string element(const ir::Op& access);
   std::string subscript(const ir::Op& access, size_t d);
+  std::string index_type(const ir::Value& view) const;
   std::string stride(const ir::Value& view, size_t d);
   std::string extent(const ir::Value& view, size_t d);
   bool is_unaligned(const ir::Value& view) const;

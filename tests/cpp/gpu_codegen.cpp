@@ -230,6 +230,37 @@ TEST(Codegen, RowsForWorkers) {
   EXPECT_FALSE(code.meets) << "rows are summed without other blocks";
 }
 
+TEST(Codegen, ArraysOfAWorkerInSharedMemory) {
+  const auto graph = graph_of(kTwo, R"(%n = dim 0 %x : i64
+    %eight = const 8 : i64
+    for parallel annotated %t = %zero to %n step %one {
+      %own = alloc %eight slot 0 : f64[1,c]
+      for parallel annotated %i = %zero to %eight step %one {
+        %v = load %x[%i] : f64
+        store %v, %own[%i]
+        yield
+      }
+      for parallel annotated %i = %one to %eight step %one {
+        %v = load %own[%i - 1] : f64
+        store %v, %y[%i]
+        yield
+      }
+      yield
+    }
+    yield
+  )");
+  CodegenOptions options;
+  options.shape.narrow = options.shape.shared = true;
+  const KernelCode parts = generate(*graph, options);
+  expect_lines(parts, {"typedef i32 Index", "own = (double*)(appy_shared() + p.w[", "threadIdx.x / kLanes * (i64)p.w[",
+                       "own[(i64)i]", "x[(Index)i]", "own[(i64)i_0 + (i64)(-1ll)]"});
+  options.shape.lanes = options.shape.block;
+  const KernelCode whole = generate(*graph, options);
+  EXPECT_EQ(whole.text.find("threadIdx.x / kLanes"), std::string::npos) << "a block that is one worker has one array";
+  options.shape.shared = false;
+  expect_lines(generate(*graph, options), {"own = (double*)p.w[", "team.worker * (i64)p.w[", "own[(Index)i"});
+}
+
 TEST(Codegen, SumOfAll) {
   const auto graph = graph_of("%x: f64[1,c]", R"(%n = dim 0 %x : i64
     %s = for parallel annotated %i = %zero to %n step %one carry(sum %a = %half) : f64 {

@@ -22,3 +22,17 @@ def test_same_bits(python, blocks, order):
     tiled = [f"{name} is tiled" for name in FUNCTIONS]
     assert [line for line in found if line in tiled] == tiled
     assert [line for line in found if line not in tiled] == LINES
+
+
+def test_a_tile_has_a_block(python):
+    """No more tiles than multiprocessors: each gets all lanes that a block may have."""
+    text = f"""
+import sys
+sys.path.insert(0, {str(Path(PROGRAM).parent)!r})
+import appy, stencils
+compiled = appy.jit(strict=True, backend="cuda")(stencils.jacobi)
+compiled(*stencils.arguments("jacobi", 70, 600))
+assert appy.devices()[0].multiprocessors == 2
+appy.explain(compiled)
+"""
+    assert "256 lanes a worker" in python(text)

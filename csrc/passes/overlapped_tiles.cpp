@@ -52,8 +52,10 @@ constexpr int64_t kWorkers = 128;
 constexpr int64_t kTiles = 4;
 // Points that are worth a worker of their own.
 constexpr int64_t kFewPoints = 256;
-// Steps of a round: nobody can interrupt it.
-constexpr int64_t kMostSteps = 1024;
+// Steps of a round: with so many, meeting takes less time than the points beside the tile; a tile that is the only one
+// has none, but nobody can interrupt a round.
+constexpr int64_t kMostSteps = 64;
+constexpr int64_t kAlone = 1024;
 // A phase in a worker's own arrays takes one part in so many of the time of all workers waiting for each other.
 constexpr int64_t kPhases = 8;
 
@@ -197,8 +199,8 @@ class Tiler {
       count_of_tiles_ = over_up(count, tile_);
       pays_ = b_.boolean(true);
     } else {
-      // Four fifths for points, so that the work that is done twice is a quarter of what is done once, at most.
-      const int64_t widest = room_ * 4 / 5;
+      // Two thirds for points, so that the work that is done twice is half of what is done once, at most.
+      const int64_t widest = room_ * 2 / 3;
       const int64_t all = kTiles * (graph_.workers > 0 ? graph_.workers : kWorkers);
       Value* wanted = most(least(over(count, i64(kFewPoints)), i64(all)), i64(1));
       // Where these would be too long, all workers get equally many.
@@ -207,8 +209,8 @@ class Tiler {
       Value* tiles = b_.select(le(count, mul(wanted, i64(widest))), wanted, many);
       tile_ = most(over_up(count, b_.select(one, i64(1), tiles)), i64(1));
       count_of_tiles_ = over_up(count, tile_);
-      steps = slopes_ > 0 ? b_.select(one, i64(kMostSteps), over(tile_, i64(4 * slopes_))) : i64(kMostSteps);
-      steps = least(steps, i64(kMostSteps));
+      Value* narrow = slopes_ > 0 ? least(over(tile_, i64(2 * slopes_)), i64(kMostSteps)) : i64(kMostSteps);
+      steps = b_.select(one, i64(kAlone), narrow);
     }
     steps_ = most(least(trips_, steps), i64(1));
     rounds_ = over_up(trips_, steps_);

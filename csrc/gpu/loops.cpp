@@ -86,6 +86,7 @@ void Writer::leave_if_told() {
 }
 
 void Writer::in_order(const Op& op) {
+  if (op.code == Opcode::for_ && substitution(op)) return;
   declare_carried(op, false);
   if (op.code == Opcode::while_) {
     open("for (;;)");
@@ -375,7 +376,9 @@ void Writer::along_workers(const std::vector<const Op*>& nest) {
     open("");
     put("constexpr int kLanes = kBlock;");
     put("const Team team = team_of_blocks<kBlock>(" + all + ");");
+    one_block_ = true;
     workers(nest);
+    one_block_ = false;
     close();
   } else {
     workers(nest);

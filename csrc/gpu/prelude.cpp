@@ -405,6 +405,46 @@ APPY_INLINE R reduce_all(R value, R neutral, Team& team, const Control& control)
   return reduce_lanes<kBlock>(total);
 }
 
+/// Iterations [from, until), 32 * kRows at most, by the first warp of a block. A lane has row i in turn `i - from`, 32
+/// turns apart: whose turn it is tells the others what `head` makes of its row, and each changes its rows behind that by
+/// `step`. What `ahead` loads for that does not wait for it.
+template <int kRows, class Row, class Near, class First, class Head, class Ahead, class Step, class Last>
+APPY_INLINE void substitute(i64 from, i64 until, const First& first, const Head& head, const Ahead& ahead,
+                            const Step& step, const Last& last) {
+  barrier_block();
+  if (threadIdx.x < 32) {
+    const int lane = (int)threadIdx.x, all = (int)(until - from);
+    Row rows[kRows] = {};
+#pragma unroll
+    for (int m = 0; m < kRows; ++m) {
+      if (lane + 32 * m < all) rows[m] = first(from + (lane + 32 * m));
+    }
+#pragma unroll
+    for (int m = 0; m < kRows; ++m) {
+      const int end = all < 32 * (m + 1) ? all : 32 * (m + 1);
+      for (int turn = 32 * m; turn < end; ++turn) {
+        Near near[kRows] = {};
+#pragma unroll
+        for (int n = m; n < kRows; ++n) {
+          if (lane + 32 * n > turn && lane + 32 * n < all) near[n] = ahead(from + (lane + 32 * n), from + turn);
+        }
+        const auto told = shuffle(head(from + (lane + 32 * m), rows[m]), turn % 32, 0xffffffffu, 32);
+#pragma unroll
+        for (int n = m; n < kRows; ++n) {
+          if (lane + 32 * n > turn && lane + 32 * n < all) {
+            step(from + (lane + 32 * n), from + turn, told, near[n], rows[n]);
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < kRows; ++m) {
+      if (lane + 32 * m < all) last(from + (lane + 32 * m), rows[m]);
+    }
+  }
+  barrier_block();
+}
+
 /// What one lane of a worker found, for all of them.
 template <int kLanes, class R> APPY_INLINE R tell_lanes(R value) {
   if (kLanes == 1) return value;

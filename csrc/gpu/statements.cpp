@@ -189,7 +189,7 @@ void Writer::store(const Op& op) {
   }
   const bool elected = open_elected();
   const std::string value = argument(*op.operands[0]);
-  const Op* old = level_ == Level::thread ? stays(op) : nullptr;
+  const Op* old = level_ == Level::thread && !apart_ ? stays(op) : nullptr;
   // Memory that is not written need not be read back from the cache either.
   if (old) open("if (word_of(" + value + ") != word_of(" + argument(*old->result()) + "))");
   put(is_unaligned(*op.view()) ? "write_bytes(&" + element(op) + ", " + value + ");"

@@ -199,6 +199,18 @@ class Finder {
 
 std::vector<Recurrence> recurrences_of(Ranges& ranges, const Op& outer) { return Finder(ranges, outer).run(); }
 
+std::optional<int64_t> most_trips(Ranges& ranges, const Op& loop) {
+  std::vector<const Value*> ends = {loop.operands[1]};
+  if (const Op* least = ends[0]->op; least && least->code == Opcode::pymin_)
+    ends.assign(least->operands.begin(), least->operands.end());
+  for (const Value* end : ends) {
+    Affine span = ranges.affine(*end, loop);
+    span.add(ranges.affine(*loop.operands[0], loop), -1);
+    if (span.is_constant() && span.constant > 0 && span.constant < kFar) return static_cast<int64_t>(span.constant);
+  }
+  return {};
+}
+
 std::optional<Affine> extreme(Ranges& ranges, Affine sum, bool least, const Op& loop) {
   constexpr int kMost = 8;
   for (int n = 0; n < kMost; ++n) {

@@ -28,6 +28,9 @@ struct Recurrence {
 /// more.
 std::vector<Recurrence> recurrences_of(Ranges&, const ir::Op& outer);
 
+/// Iterations of a loop with step 1 at most: it ends a constant behind its start, or there or before.
+std::optional<int64_t> most_trips(Ranges&, const ir::Op& loop);
+
 /// The least or greatest value of the sum while `loop` runs, in its variable and what is defined outside of it.
 std::optional<Affine> extreme(Ranges&, Affine sum, bool least, const ir::Op& loop);
 

@@ -72,7 +72,7 @@ class Stager {
     from_ = ranges.affine(*loop.operands[0], loop);
     until_ = ranges.affine(*loop.operands[1], loop);
     const auto trips = most_trips(ranges, loop);
-    if (!trips) return false;
+    if (!trips || *trips > kMostElements) return false;
     std::vector<Box> boxes;
     int64_t bytes = 0;
     for (Value* view : loaded_views(loop)) {
@@ -95,20 +95,6 @@ class Stager {
       if (std::find(found.begin(), found.end(), op.view()) == found.end()) found.push_back(op.view());
     });
     return found;
-  }
-
-  /// The iterations are at most so many: the end is the start plus a constant, or the least of that and more.
-  std::optional<int64_t> most_trips(Ranges& ranges, const Op& loop) const {
-    std::vector<const Value*> ends = {loop.operands[1]};
-    if (const Op* least = ends[0]->op; least && least->code == Opcode::pymin_)
-      ends.assign(least->operands.begin(), least->operands.end());
-    for (const Value* end : ends) {
-      Affine span = ranges.affine(*end, loop);
-      span.add(from_, -1);
-      if (span.is_constant() && span.constant > 0 && span.constant < kMostElements)
-        return static_cast<int64_t>(span.constant);
-    }
-    return {};
   }
 
   /// The least or greatest value of a subscript in the loop, in values from outside of it.

@@ -15,10 +15,11 @@ PROGRAMS = kernels.register()
 from compare import assert_same  # noqa: E402  (lies beside the programs)
 
 NAMES = ["forward_substitution", "factor_by_columns", "crout", "band", "best_chain", "several_right_sides"]
+CHAINS = ["forward_substitution_in_place", "substitution_and_largest", "cheapest_chain"]
 
 
 @pytest.mark.parametrize("shape", ["tiles=1", "tiles=2", "lanes=32,block=64", "lanes=1"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + CHAINS)
 def test_shapes_and_orders(name, shape, emulated, monkeypatch):
     program = PROGRAMS[f"recurrence_programs.{name}"]
     dtype = program.dtypes[0]
@@ -44,7 +45,7 @@ def barriers(capfd, name):
     return text(capfd, name, "passes").split("\n---")[-1].count("barrier workers")
 
 
-@pytest.mark.parametrize("name", ["best_chain", "forward_substitution"])
+@pytest.mark.parametrize("name", ["best_chain", "cheapest_chain", "substitution_and_largest"])
 def test_elements_of_every_size(name, emulated):
     """Those of four and eight bytes are copied to shared memory by themselves."""
     program = PROGRAMS[f"recurrence_programs.{name}"]
@@ -54,6 +55,15 @@ def test_elements_of_every_size(name, emulated):
         program.function(*want)
         appy.jit(strict=True, backend="cuda")(copy.copy(program.function))(*got)
         assert_same(list(got), list(want), ulps=program.ulps, scale=program.scale, where=str(dtype))
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_warp_keeps_the_rows_of_a_tile_in_registers(name, emulated, capfd):
+    kernel = text(capfd, name, "asm")
+    tile = kernel[kernel.index("team_of_blocks") :].split("barrier_workers")[0]
+    told = tile[tile.index("const auto step") :].split("};")[0]
+    assert "substitute<2, " in tile
+    assert "[(Index)" not in told  # nothing of a step is in memory
 
 
 @pytest.mark.parametrize("name", ["forward_substitution", "factor_by_columns", "crout"])

@@ -44,6 +44,32 @@ def forward_substitution_in_place(lower, x):
         x[i] = (x[i] - lower[i, :i] @ x[:i]) / lower[i, i]
 
 
+@program(triangle(150, (150,), (150,)), scale=64.0)
+def substitution_and_largest(lower, x, b):
+    """Two sums of one loop."""
+    # pragma sequential for
+    for i in range(x.shape[0]):
+        s = 0.0
+        m = 0.0
+        # pragma simd
+        for k in range(i):
+            s += lower[i, k] * x[k]
+            m = max(m, abs(x[k]))
+        x[i] = (b[i] - s) / lower[i, i] + m / 64
+
+
+@program(triangle(1, (139,), (139,)), dtypes=NUMBERS)
+def cheapest_chain(_, cost, best):
+    """Minima that begin with an element of another array."""
+    # pragma sequential for
+    for i in range(1, best.shape[0]):
+        m = cost[i]
+        # pragma simd
+        for k in range(i):
+            m = min(m, best[k] // 2 + cost[k] // 4)
+        best[i] = m
+
+
 @program(triangle(140, (140, 7), (140, 7)), scale=64.0)
 def several_right_sides(lower, x, b):
     # pragma sequential for

@@ -273,7 +273,7 @@ void RunningSums::nest(Builder& b, Value* begin, Value* end, Value* from, Value*
   }
 }
 
-void RunningSums::add_tile(Builder& b, Value* from, Value* until) const { nest(b, until, end_, from, until); }
+void RunningSums::add(Builder& b, Value* from, Value* until, Value* end) const { nest(b, until, end, from, until); }
 
 void RunningSums::enter(Value* from, Value* until) {
   Op& steps = *r_.steps;

@@ -64,16 +64,16 @@ class Panel : Sums {
   ir::Value* base_ = nullptr;
 };
 
-/// The sums of all iterations, in one array, to which each tile adds what it makes known. They are many and short:
-/// there is work for all workers from the first tile on. Without a loop between.
+/// The sums of all iterations, in one array, to which tiles, and groups of tiles, add what they make known. They are
+/// many and short: there is work for all workers from the first tile on. Without a loop between.
 class RunningSums : Sums {
  public:
   static bool fits(const Recurrence&);
   /// `b` stands before the loop whose tiles are to be: the sums of what is known before it.
   RunningSums(ir::Graph&, ir::Builder& b, const ir::Op& outer, const Recurrence&);
 
-  /// The steps of the tile [from, until) for all iterations behind it, where `b` stands.
-  void add_tile(ir::Builder& b, ir::Value* from, ir::Value* until) const;
+  /// The steps [from, until) for the iterations [until, end), where `b` stands.
+  void add(ir::Builder& b, ir::Value* from, ir::Value* until, ir::Value* end) const;
   /// In the tile as well, each iteration adds its step to the sums of those behind it. Else they sum when they need it.
   void enter(ir::Value* from, ir::Value* until);
 

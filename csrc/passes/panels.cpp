@@ -107,22 +107,25 @@ class Divider {
       }
     }
     b.set_loc(loop.loc);
+    Op* const groups = running && how_.group > 0 ? &wrap_in_groups(b, loop) : nullptr;
     Op& tiles = wrap(b, loop, block);
     b.set_block(&body_of(tiles));
     Value* from = induction(tiles);
-    Value* until = b.op(Opcode::pymin_, {b.op(Opcode::add_, {from, block}), high});
+    Value* until = end_of(b, from, block, loop);
     Op* poll = poll_at_start(loop, tiles);
     if (poll && !runs_in_parallel(loop)) {
       // Workers that are interrupted cannot tell how far the loop had come.
       body_of(tiles).append(std::exchange(poll, nullptr));
     }
     for (Panel& panel : panels) panel.emit(b, from, until, poll);
-    loop.operands[0] = from;
-    loop.operands[1] = until;
-    for (size_t k = 0; k < loop.results.size(); ++k) loop.operands[3 + k] = body_of(tiles).args[1 + k];
-    body_of(tiles).append(&loop);
-    for (const RunningSums& each : sums) each.add_tile(b, from, until);
+    put_into(tiles, loop, from, until);
+    for (const RunningSums& each : sums) each.add(b, from, until, groups ? tiles.operands[1] : high);
     b.yield(loop.results);
+    if (groups) {
+      b.set_block(&body_of(*groups));
+      for (const RunningSums& each : sums) each.add(b, induction(*groups), tiles.operands[1], high);
+      b.yield(tiles.results);
+    }
     for (Panel& panel : panels) panel.enter(from);
     for (RunningSums& each : sums) each.enter(from, until);
     if (how_.device && (running || keeps_few_rows({&loop, from, until, height, &tiles}))) loop.loop->threads = 1;
@@ -130,6 +133,29 @@ class Divider {
            "the loop at " + line_of(graph_, loop.loc) + " runs in tiles of " + std::to_string(how_.block) +
                " iterations: what its sums need of earlier tiles is computed before each tile");
     return true;
+  }
+
+  /// The loop inside a loop over groups of tiles; `b` stands before it.
+  Op& wrap_in_groups(Builder& b, Op& loop) {
+    Value* group = b.i64(how_.group);
+    Op& groups = wrap(b, loop, group);
+    b.set_block(&body_of(groups));
+    Value* from = induction(groups);
+    put_into(groups, loop, from, end_of(b, from, group, loop));
+    b.set_before(&loop);
+    return groups;
+  }
+
+  static Value* end_of(Builder& b, Value* from, Value* length, const Op& loop) {
+    return b.op(Opcode::pymin_, {b.op(Opcode::add_, {from, length}), loop.operands[1]});
+  }
+
+  /// The loop, which stands nowhere, becomes the part [from, until) of what it was, in the body of the outer one.
+  static void put_into(Op& outer, Op& loop, Value* from, Value* until) {
+    loop.operands[0] = from;
+    loop.operands[1] = until;
+    for (size_t k = 0; k < loop.results.size(); ++k) loop.operands[3 + k] = body_of(outer).args[1 + k];
+    body_of(outer).append(&loop);
   }
 
   static bool runs_in_parallel(const Op& loop) {

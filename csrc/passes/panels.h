@@ -8,7 +8,8 @@
 namespace appy::passes {
 
 struct Panels {
-  int64_t block;  // iterations of a tile
+  int64_t block;      // iterations of a tile
+  int64_t group = 0;  // running sums: iterations of a group of tiles; 0: all of them
   /// Every worker runs the code around the loop: it stands in no loop with permission.
   bool device = false;
 };

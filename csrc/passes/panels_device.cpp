@@ -6,9 +6,12 @@ namespace appy::passes {
 namespace {
 
 constexpr int64_t kBlock = 64;
+/// A tile adds to the sums of its group only, and the group to all behind it: of a large matrix little is read from
+/// each of many rows otherwise, each in another page of memory.
+constexpr int64_t kGroup = 1024;
 
 }  // namespace
 
-bool panels_device(ir::Graph& graph) { return make_panels(graph, {.block = kBlock, .device = true}); }
+bool panels_device(ir::Graph& graph) { return make_panels(graph, {.block = kBlock, .group = kGroup, .device = true}); }
 
 }  // namespace appy::passes

@@ -164,7 +164,7 @@ bool between_moved(const ir::Graph& graph) {
 TEST(Panels, RandomNestsKeepTheirBits) {
   const char* wanted = std::getenv("APPY_FUZZ_COUNT");
   const int count = wanted ? std::atoi(wanted) : 3000;
-  int divided = 0, run = 0, moved = 0;
+  int divided = 0, run = 0, moved = 0, staged = 0;
   for (int seed = 0; seed < count; ++seed) {
     const std::string text = Nests(static_cast<uint64_t>(seed)).make();
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
@@ -172,8 +172,13 @@ TEST(Panels, RandomNestsKeepTheirBits) {
     ASSERT_EQ(ir::verify(*before), "");
     for (const bool device : {false, true}) {
       const auto after = ir::clone(*before);
-      if (!make_panels(*after, {.block = 2 + seed % 4, .device = device})) continue;
+      if (!make_panels(*after, {.block = 2 + seed % 4, .group = 4 + seed % 5, .device = device})) continue;
       ++divided;
+      if (device && seed % 2) {
+        for (const char* pass : {"fold", "cse", "dce", "reductions", "access", "cse", "dce", "distribute"})
+          find(pass)->run(*after);
+        staged += find("stage")->run(*after);
+      }
       ASSERT_EQ(ir::verify(*after), "") << ir::print(*after);
       const bool ran = same_bits(*before, *after);
       run += ran;
@@ -187,8 +192,10 @@ TEST(Panels, RandomNestsKeepTheirBits) {
   EXPECT_GT(divided, count / 20);
   EXPECT_GT(run, divided / 4);
   EXPECT_GT(moved, count / 200);
+  EXPECT_GT(staged, count / 200);
   RecordProperty("divided", divided);
-  std::printf("%d graphs divided, %d of them run, %d with rows behind their tiles\n", divided, run, moved);
+  std::printf("%d graphs divided, %d of them run, %d with rows behind their tiles, %d with copies\n", divided, run,
+              moved, staged);
 }
 
 /// The first race on inputs of several tiles, or "".
@@ -222,9 +229,9 @@ TEST(Panels, TilesOfADeviceWaitForEachOther) {
     const std::string all = text.str();
     SCOPED_TRACE(name);
     const auto graph = ir::parse(all.substr(0, all.find("----")));
-    ASSERT_TRUE(make_panels(*graph, {.block = 3, .device = true}));
+    ASSERT_TRUE(make_panels(*graph, {.block = 3, .group = 6, .device = true}));
     for (const char* pass :
-         {"fold", "cse", "dce", "reductions", "fold", "access", "cse", "dce", "distribute", "barriers"})
+         {"fold", "cse", "dce", "reductions", "fold", "access", "cse", "dce", "distribute", "stage", "barriers"})
       find(pass)->run(*graph);
     ASSERT_EQ(ir::verify(*graph), "");
     EXPECT_EQ(race(*graph), "") << ir::print(*graph);
@@ -237,7 +244,7 @@ TEST(Panels, TilesOfADeviceWaitForEachOther) {
       barrier->parent->remove(barrier);
       needed += !race(*mutant).empty();
     }
-    EXPECT_GT(needed, count / 2) << ir::print(*graph);
+    EXPECT_GE(needed, count / 2) << ir::print(*graph);
   }
 }
 

@@ -44,6 +44,15 @@ def forward_substitution_in_place(lower, x):
         x[i] = (x[i] - lower[i, :i] @ x[:i]) / lower[i, i]
 
 
+@program(triangle(1100, (1100,)), scale=64.0)
+def long_substitution(lower, x):
+    """More than a group of tiles."""
+    # pragma sequential for
+    for i in range(x.shape[0]):
+        # pragma 0=>reduction(sum)
+        x[i] = (x[i] - lower[i, :i] @ x[:i]) / lower[i, i]
+
+
 @program(triangle(150, (150,), (150,)), scale=64.0)
 def substitution_and_largest(lower, x, b):
     """Two sums of one loop."""

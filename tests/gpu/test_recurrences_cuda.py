@@ -26,6 +26,7 @@ def test_shapes_and_orders(name, shape, emulated, monkeypatch):
     want = program.make(dtype, np.random.default_rng(3))
     program.function(*want)
     monkeypatch.setenv("APPY_CUDA_SHAPE", shape)
+    monkeypatch.setenv("APPY_CUDA_BLOCKS", "3")  # each has work, and few wait for the one that has a tile
     function = appy.jit(strict=True, backend="cuda")(copy.copy(program.function))
     for order in ("forward", "reverse", "2"):
         monkeypatch.setenv("APPY_EMULATOR_ORDER", order)
@@ -46,8 +47,9 @@ def barriers(capfd, name):
 
 
 @pytest.mark.parametrize("name", ["best_chain", "cheapest_chain", "substitution_and_largest"])
-def test_elements_of_every_size(name, emulated):
+def test_elements_of_every_size(name, emulated, monkeypatch):
     """Those of four and eight bytes are copied to shared memory by themselves."""
+    monkeypatch.setenv("APPY_CUDA_BLOCKS", "3")
     program = PROGRAMS[f"recurrence_programs.{name}"]
     for dtype in program.dtypes:
         want = program.make(dtype, np.random.default_rng(3))

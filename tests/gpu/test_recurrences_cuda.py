@@ -79,6 +79,7 @@ def test_what_a_tile_loads_is_copied_to_shared_memory(name, emulated, capfd):
     assert not re.search(rf"double \w+ = {matrix}\[", steps)
 
 
-@pytest.mark.parametrize(("name", "count"), [("forward_substitution_in_place", 2), ("factor_by_columns", 3)])
+@pytest.mark.parametrize(("name", "count"), [("forward_substitution_in_place", 2 + 1), ("factor_by_columns", 3)])
 def test_all_wait_for_each_other_a_few_times_a_tile(name, count, emulated, capfd):
+    """A substitution twice, and once a group of tiles."""
     assert barriers(capfd, name) == count

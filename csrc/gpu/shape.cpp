@@ -56,9 +56,9 @@ KernelShape by_trip_counts(const Sizes& sizes, bool meets, const Properties& dev
     lanes = std::max(lanes, wanted);
   }
   shape.lanes = any ? lanes : 1;
-  // Of short rows more are in flight with small blocks, where there are more than multiprocessors.
+  // Of short rows more are in flight with small blocks; one that has a multiprocessor for itself is better large.
   const bool alone = most_workers <= device.multiprocessors && longest > 128;
-  if (shape.lanes == shape.block && longest <= 2048 && !alone) shape.lanes = shape.block = 128;
+  if (shape.lanes == shape.block && longest <= 2048) shape.lanes = shape.block = alone ? 512 : 128;
   if (shape.unroll > 1 && only_threads && !meets && sizes.part().products.empty()) shape.block = 128;
   return shape;
 }

@@ -55,28 +55,11 @@ class Fission {
   };
 
   bool is_plain() {
-    bool plain = !has_permission(loop_) && loop_.results.empty() && left_by_yield_only(loop_) &&
-                 constant(*loop_.operands[2]).value_or(0) != 0 && loop_.loop->threads != 1;
     ir::walk(body_of(loop_), [&](Op& op) {
-      switch (op.code) {
-        case Opcode::check_:
-        case Opcode::atomic_:
-        case Opcode::alloc_:
-        case Opcode::barrier_:
-        case Opcode::while_:
-        case Opcode::break_:
-        case Opcode::continue_:
-          plain = false;
-          break;
-        case Opcode::poll_:
-          plain &= interruptible_anywhere(loop_);
-          break;
-        default:
-          if (op.code == Opcode::store_) written_.insert(op.view());
-          break;
-      }
+      if (op.code == Opcode::store_) written_.insert(op.view());
     });
-    return plain;
+    return !has_permission(loop_) && loop_.results.empty() && left_by_yield_only(loop_) &&
+           constant(*loop_.operands[2]).value_or(0) != 0 && loop_.loop->threads != 1 && ordered_by_accesses_only(loop_);
   }
 
   static bool has_lanes(Op& op) {

@@ -46,36 +46,15 @@ class Candidate {
       : graph_(graph), ranges_(ranges), loop_(loop), sums_(sums) {}
 
   std::optional<JamOrder> find() {
-    if (!is_unit(loop_) || !left_by_yield_only(loop_) || loop_.loop->simd || !is_plain()) return std::nullopt;
+    if (!is_unit(loop_) || !left_by_yield_only(loop_) || loop_.loop->simd || loop_.mapping != ir::Mapping::none ||
+        loop_.loop->collapse != 1 || !ordered_by_accesses_only(loop_))
+      return std::nullopt;
     if (!order_of(loop_)) return std::nullopt;
     if (!has_permission(loop_) && !may_mix()) return std::nullopt;
     return order_;
   }
 
  private:
-  bool is_plain() const {
-    bool plain = loop_.mapping == ir::Mapping::none && loop_.loop->collapse == 1;
-    ir::walk(body_of(loop_), [&](const Op& op) {
-      switch (op.code) {
-        case Opcode::check_:
-        case Opcode::atomic_:
-        case Opcode::alloc_:
-        case Opcode::barrier_:
-        case Opcode::while_:
-        case Opcode::break_:
-        case Opcode::continue_:
-          plain = false;
-          break;
-        case Opcode::poll_:
-          plain &= interruptible_anywhere(loop_);
-          break;
-        default:
-          break;
-      }
-    });
-    return plain;
-  }
-
   bool holds_sums(const Op& op) const {
     bool any = sums_.count(&op) != 0;
     for (Block* inner : op.blocks) ir::walk(*inner, [&](const Op& at) { any |= sums_.count(&at) != 0; });

@@ -239,4 +239,46 @@ bool swap_loops(Op& outer, Op& inner) {
   return true;
 }
 
+bool ordered_by_accesses_only(const Op& loop) {
+  bool only = true;
+  ir::walk(body_of(loop), [&](const Op& op) {
+    switch (op.code) {
+      case Opcode::check_:
+      case Opcode::atomic_:
+      case Opcode::alloc_:
+      case Opcode::barrier_:
+      case Opcode::while_:
+      case Opcode::break_:
+      case Opcode::continue_:
+        only = false;
+        break;
+      case Opcode::poll_:
+        only &= interruptible_anywhere(loop);
+        break;
+      default:
+        break;
+    }
+  });
+  return only;
+}
+
+Op* make_versions(ir::Builder& b, Op& loop, Value* condition) {
+  ir::Graph& graph = *loop.parent->graph;
+  std::vector<ir::Type> types;
+  for (const Value* v : loop.results) types.push_back(v->type);
+  Op* choice = b.if_op(condition, types);
+  std::vector<Value*> to(graph.value_count());
+  for (size_t k = 0; k < types.size(); ++k) {
+    Value* result = choice->results.size() > k ? choice->results[k] : ir::add_result(*choice, types[k]);
+    result->name = loop.results[k]->name;
+    to[loop.results[k]->id] = result;
+  }
+  ir::replace_uses(graph, to);
+  loop.parent->remove(&loop);
+  b.set_block(choice->blocks[1]);
+  choice->blocks[1]->append(&loop);
+  b.yield(loop.results);
+  return choice;
+}
+
 }  // namespace appy::passes

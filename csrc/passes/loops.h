@@ -34,6 +34,9 @@ bool is_loop(const ir::Op&);
 bool has_permission(const ir::Op&);
 /// The loop, or one around it, may run out of order: nobody can tell how far it had come when it was interrupted.
 bool interruptible_anywhere(const ir::Op& loop);
+/// Nothing in the loop checks, allocates, waits for others or leaves a loop early, and no poll in it tells how far it
+/// had come: its loads and stores alone keep it in order.
+bool ordered_by_accesses_only(const ir::Op& loop);
 /// A `for` of exactly one iteration, by its constants.
 bool runs_once(const ir::Op&);
 /// The op may run in lanes: a loop around it is `simd`.
@@ -102,5 +105,9 @@ bool swap_loops(ir::Op& outer, ir::Op& inner);
 
 /// All `for` loops, outermost first.
 std::vector<ir::Op*> for_loops(ir::Graph&);
+
+/// Loop versioning: an `if` takes the loop's place and has its results; the loop itself stands in the second arm. The
+/// first one, with its yield, is left to the caller. The builder stands before the loop, and nowhere afterwards.
+ir::Op* make_versions(ir::Builder&, ir::Op& loop, ir::Value* condition);
 
 }  // namespace appy::passes

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "ir/builder.h"
+#include "passes/arithmetic.h"
 #include "passes/copier.h"
 #include "passes/final_values.h"
 #include "passes/loops.h"
@@ -35,7 +36,6 @@ namespace appy::passes {
 bool dce(ir::Graph&);
 
 using ir::Block;
-using ir::Builder;
 using ir::Op;
 using ir::Opcode;
 using ir::Value;
@@ -59,10 +59,15 @@ constexpr int64_t kAlone = 1024;
 // A phase in a worker's own arrays takes one part in so many of the time of all workers waiting for each other.
 constexpr int64_t kPhases = 8;
 
-class Tiler {
+class Tiler : Arithmetic {
  public:
   Tiler(ir::Graph& graph, const Stencil& stencil, std::optional<OverlapSizes> sizes)
-      : graph_(graph), stencil_(stencil), loop_(*stencil.loop), sizes_(sizes), b_(graph), values_(*stencil.loop) {}
+      : Arithmetic(graph),
+        graph_(graph),
+        stencil_(stencil),
+        loop_(*stencil.loop),
+        sizes_(sizes),
+        values_(*stencil.loop) {}
 
   /// Why not; empty where nothing is in the way.
   std::string obstacle() {
@@ -101,20 +106,7 @@ class Tiler {
     b_.set_before(&loop_);
     choose_sizes();
     make_spares();
-    std::vector<ir::Type> types;
-    for (const Value* v : loop_.results) types.push_back(v->type);
-    Op* choice = b_.if_op(pays_, types);
-    std::vector<Value*> to(graph_.value_count());
-    for (size_t k = 0; k < types.size(); ++k) {
-      Value* result = choice->results.size() > k ? choice->results[k] : ir::add_result(*choice, types[k]);
-      result->name = loop_.results[k]->name;
-      to[loop_.results[k]->id] = result;
-    }
-    ir::replace_uses(graph_, to);
-    loop_.parent->remove(&loop_);
-    b_.set_block(choice->blocks[1]);
-    choice->blocks[1]->append(&loop_);
-    b_.yield(loop_.results);
+    Op* choice = make_versions(b_, loop_, pays_);
     Block& tiled = *choice->blocks[0];
     b_.set_block(&tiled);
     fill_spares();
@@ -133,16 +125,6 @@ class Tiler {
     Value* end = nullptr;    // the first element that nobody touches, or the array's end
   };
 
-  Value* i64(int64_t v) { return b_.i64(v); }
-  Value* add(Value* x, Value* y) { return b_.op(Opcode::add_, {x, y}); }
-  Value* add(Value* x, int64_t y) { return y == 0 ? x : add(x, i64(y)); }
-  Value* sub(Value* x, Value* y) { return b_.op(Opcode::sub_, {x, y}); }
-  Value* mul(Value* x, Value* y) { return b_.op(Opcode::mul_, {x, y}); }
-  Value* times(Value* x, int64_t y) { return y == 1 ? x : mul(x, i64(y)); }
-  Value* over(Value* x, Value* y) { return b_.op(Opcode::floordiv_, {x, y}); }
-  Value* over_up(Value* x, Value* y) { return over(add(x, add(y, -1)), y); }
-  Value* least(Value* x, Value* y) { return b_.op(Opcode::pymin_, {x, y}); }
-  Value* most(Value* x, Value* y) { return b_.op(Opcode::pymax_, {x, y}); }
   Value* both(Value* x, Value* y) { return b_.op(Opcode::and_, {x, y}); }
   Value* le(Value* x, Value* y) { return b_.op(Opcode::le_, {x, y}); }
 
@@ -419,7 +401,6 @@ class Tiler {
   const Stencil& stencil_;
   Op& loop_;
   std::optional<OverlapSizes> sizes_;
-  Builder b_;
   FinalValues values_;
   std::vector<Array> arrays_;
   int64_t element_bytes_ = 0, slopes_ = 0;

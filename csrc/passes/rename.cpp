@@ -59,30 +59,13 @@ class Renaming {
   };
 
   bool is_plain() {
-    const auto step = constant(*loop_.operands[2]);
-    bool plain = !has_permission(loop_) && loop_.results.empty() && left_by_yield_only(loop_) && step && *step != 0 &&
-                 loop_.loop->threads != 1;
     ir::walk(body_of(loop_), [&](Op& op) {
-      switch (op.code) {
-        case Opcode::check_:
-        case Opcode::atomic_:
-        case Opcode::alloc_:
-        case Opcode::barrier_:
-        case Opcode::while_:
-        case Opcode::break_:
-        case Opcode::continue_:
-          plain = false;
-          break;
-        case Opcode::poll_:
-          plain &= interruptible_anywhere(loop_);
-          break;
-        default:
-          if (op.code == Opcode::store_) stores_.push_back(&op);
-          if (op.code == Opcode::load_) loads_.push_back(&op);
-          break;
-      }
+      if (op.code == Opcode::store_) stores_.push_back(&op);
+      if (op.code == Opcode::load_) loads_.push_back(&op);
     });
-    return plain && !stores_.empty();
+    return !has_permission(loop_) && loop_.results.empty() && left_by_yield_only(loop_) &&
+           constant(*loop_.operands[2]).value_or(0) != 0 && loop_.loop->threads != 1 && !stores_.empty() &&
+           ordered_by_accesses_only(loop_);
   }
 
   bool find_loads() {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "ir/builder.h"
+#include "passes/arithmetic.h"
 #include "passes/copier.h"
 #include "passes/final_values.h"
 #include "passes/loops.h"
@@ -33,7 +34,6 @@ namespace appy::passes {
 bool dce(ir::Graph&);
 
 using ir::Block;
-using ir::Builder;
 using ir::Op;
 using ir::Opcode;
 using ir::Value;
@@ -59,10 +59,15 @@ constexpr int64_t kMostRows = 4096;
 constexpr int64_t kFewRows = 8;
 constexpr int64_t kFar = int64_t{1} << 50;  // beyond any row
 
-class Tiler {
+class Tiler : Arithmetic {
  public:
   Tiler(ir::Graph& graph, const Stencil& stencil, std::optional<TileSizes> sizes)
-      : graph_(graph), stencil_(stencil), loop_(*stencil.loop), sizes_(sizes), b_(graph), values_(*stencil.loop) {}
+      : Arithmetic(graph),
+        graph_(graph),
+        stencil_(stencil),
+        loop_(*stencil.loop),
+        sizes_(sizes),
+        values_(*stencil.loop) {}
 
   /// Can the scalars be had that the loop leaves, and those that polls tell?
   bool has_scalars() {
@@ -82,20 +87,7 @@ class Tiler {
     b_.set_loc(loop_.loc);
     b_.set_before(&loop_);
     choose_sizes();
-    std::vector<ir::Type> types;
-    for (const Value* v : loop_.results) types.push_back(v->type);
-    Op* choice = b_.if_op(pays_, types);
-    std::vector<Value*> to(graph_.value_count());
-    for (size_t k = 0; k < types.size(); ++k) {
-      Value* result = choice->results.size() > k ? choice->results[k] : ir::add_result(*choice, types[k]);
-      result->name = loop_.results[k]->name;
-      to[loop_.results[k]->id] = result;
-    }
-    ir::replace_uses(graph_, to);
-    loop_.parent->remove(&loop_);
-    b_.set_block(choice->blocks[1]);
-    choice->blocks[1]->append(&loop_);
-    b_.yield(loop_.results);
+    Op* choice = make_versions(b_, loop_, pays_);
     b_.set_block(choice->blocks[0]);
     const std::vector<Value*> results = groups();
     b_.set_block(choice->blocks[0]);
@@ -103,16 +95,6 @@ class Tiler {
   }
 
  private:
-  Value* i64(int64_t v) { return b_.i64(v); }
-  Value* add(Value* x, Value* y) { return b_.op(Opcode::add_, {x, y}); }
-  Value* add(Value* x, int64_t y) { return y == 0 ? x : add(x, i64(y)); }
-  Value* sub(Value* x, Value* y) { return b_.op(Opcode::sub_, {x, y}); }
-  Value* mul(Value* x, Value* y) { return b_.op(Opcode::mul_, {x, y}); }
-  Value* times(Value* x, int64_t y) { return y == 1 ? x : mul(x, i64(y)); }
-  Value* over(Value* x, Value* y) { return b_.op(Opcode::floordiv_, {x, y}); }
-  Value* least(Value* x, Value* y) { return b_.op(Opcode::pymin_, {x, y}); }
-  Value* most(Value* x, Value* y) { return b_.op(Opcode::pymax_, {x, y}); }
-
   /// Bytes of a row of everything that the phases go through.
   Value* row_bytes() {
     std::unordered_map<const Value*, size_t> dimension = stencil_.dimension;
@@ -398,7 +380,6 @@ class Tiler {
   const Stencil& stencil_;
   Op& loop_;
   std::optional<TileSizes> sizes_;
-  Builder b_;
   FinalValues values_;
   std::unordered_map<const Value*, Value*> handed_, state_;
   std::vector<std::pair<Value*, Value*>> rows_;  // of each phase, as points

@@ -25,7 +25,7 @@ def test_same_bits(python, blocks, order):
 
 
 def test_a_tile_has_a_block(python):
-    """No more tiles than multiprocessors: each gets all lanes that a block may have."""
+    """No more tiles than multiprocessors: each is a large block."""
     text = f"""
 import sys
 sys.path.insert(0, {str(Path(PROGRAM).parent)!r})
@@ -35,4 +35,4 @@ compiled(*stencils.arguments("jacobi", 70, 600))
 assert appy.devices()[0].multiprocessors == 2
 appy.explain(compiled)
 """
-    assert "256 lanes a worker" in python(text)
+    assert "512 lanes a worker" in python(text)

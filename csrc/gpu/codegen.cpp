@@ -114,13 +114,6 @@ void Writer::results(const Op& yield) {
   close();
 }
 
-/// Blocks that a multiprocessor has to hold at once, where registers for one kind of loops would leave too few of them
-/// for the others.
-std::string Writer::residents() const {
-  if (code_.tiles) return options_.shape.block <= 256 ? ", 2" : "";
-  return substitutes_ && options_.shape.block <= 512 ? ", " + std::to_string(1024 / options_.shape.block) : "";
-}
-
 KernelCode Writer::write() {
   code_.entry = "appy_";
   for (char c : graph_.name) code_.entry += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
@@ -141,7 +134,8 @@ KernelCode Writer::write() {
       ", kUnroll = " + std::to_string(options_.shape.unroll) + ", kPartial = " + std::to_string(code_.partial_bytes) +
       ";\ntypedef " + (options_.shape.narrow ? "i32" : "i64") + " Index;\n\nstruct Params {\n  u64 w[" +
       std::to_string(code_.words) + "];\n};\n\n" + structs_ + "extern \"C\" __global__ void __launch_bounds__(kBlock" +
-      residents() + ") " + code_.entry + "(const Params p) {\n" + head + "  Team team = team_of<kBlock, kLanes>();\n" +
+      std::string(code_.tiles && options_.shape.block <= 256 ? ", 2" : "") + ") " + code_.entry +
+      "(const Params p) {\n" + head + "  Team team = team_of<kBlock, kLanes>();\n" +
       (code_.leaves ? "  team.looked = (u32)appy_clock();\n" : "") + body_ + "}\n";
   return std::move(code_);
 }

@@ -185,6 +185,8 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
     const int64_t resident = multiprocessors * residents(kernel, shape, plan.shared_bytes);
     plan.blocks = std::min(plan.blocks, kernel.code.meets ? resident : resident * waves);
   }
+  // The fewer wait, the sooner they meet: trisolv takes 7.1 ms with one block each, and 11.7 with four.
+  if (kernel.code.in_turn && wish.blocks == 0) plan.blocks = std::min(plan.blocks, multiprocessors);
   if (wish.per_multiprocessor) plan.blocks = std::min(plan.blocks, multiprocessors * wish.per_multiprocessor);
   plan.blocks = std::min(plan.blocks, blocks_with_room(sizes, shape));
   plan.words.resize(kernel.code.words);

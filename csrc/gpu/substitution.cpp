@@ -222,7 +222,7 @@ bool Writer::substitution(const Op& loop) {
   const auto found = Finder(graph_, loop).run();
   if (!found) return false;
   const Substitution& s = *found;
-  substitutes_ = true;
+  code_.in_turn = true;
   const auto outer_loops = std::exchange(loops_, {});
   level_ = Level::thread;
   apart_ = true;

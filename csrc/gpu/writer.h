@@ -30,7 +30,6 @@ class Writer {
   // codegen.cpp
   void find_arrays(const ir::Block&, ArrayUse::Owner);
   std::string parameters();
-  std::string residents() const;
   std::string view_parameter(const ir::Value&, size_t word);
   void results(const ir::Op& yield);
   [[noreturn]] void refuse(const ir::Op&, const std::string& what) const;
@@ -133,7 +132,6 @@ class Writer {
   std::string at_;                            // the variable that holds the last iteration, or empty
   bool copies_ = false, ahead_ = false;  // the loop only copies to shared memory; a thread may have to await copies
   bool one_block_ = false;               // one block runs the code as its only worker
-  bool substitutes_ = false;             // a warp keeps rows of a tile in registers
   bool apart_ = false;                   // a store may be written far from the load of the element
   ir::LocId noted_ = 0;
 };

@@ -109,7 +109,8 @@ class Recording : public ::testing::Test {
 
   Ran traced(const std::string& setup, const std::string& names, const std::string& statement) {
     Ran run;
-    Ref made = call("make", Py_BuildValue("(ssss)", setup.c_str(), names.c_str(), statement.c_str(), "return locals()"));
+    Ref made =
+        call("make", Py_BuildValue("(ssss)", setup.c_str(), names.c_str(), statement.c_str(), "return locals()"));
     if (!made) return run;
     PyObject* env = PyTuple_GET_ITEM(made.get(), 0);
     Ref code = Ref::steal(PyObject_GetAttrString(PyDict_GetItemString(env, "f"), "__code__"));

@@ -180,8 +180,8 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
   cc_.lea(data, loop_data);
   const x86::Reg arguments[] = {context_, data};
   call(reinterpret_cast<const void*>(&run_parallel), status, arguments);
-  cc_.test(status, status);
   const State state = state_before(loop);
+  cc_.test(status, status);
   cc_.jnz(cold([this, state, status] { leave_interrupted(state, status); }));
   if (!carried.empty()) {
     x86::Gp partials = cc_.newGpq(), chunks = cc_.newGpq();

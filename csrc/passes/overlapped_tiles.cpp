@@ -81,6 +81,10 @@ class Tiler : Arithmetic {
     for (size_t k = 0; k < 3; ++k) need(*loop_.operands[k]);
     for (const Phase& phase : stencil_.phases) {
       for (const auto& [term, coef] : phase.row.terms) need(*term);
+      // A tile computes its own points in the last step, and writes back those elements.
+      for (const Phase::Touch& touch : phase.touches) {
+        if (touch.access->code == Opcode::store_ && touch.offset != 0) return "a point of it stores to several rows";
+      }
       if (!phase.loop) continue;
       for (size_t k = 0; k < 2; ++k) need(*phase.loop->operands[k]);
       if (phase.loop->loop->threads == 1) return "one thread is to run it";

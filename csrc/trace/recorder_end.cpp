@@ -125,6 +125,20 @@ std::vector<bool> live_variables(PyCodeObject* code, const std::vector<Instructi
   return out;
 }
 
+/// Only loops inside the first one, of the instructions from offset `begin` on, have this variable.
+bool counts_inside(const std::vector<Instruction>& text, int begin, int end, size_t slot) {
+  bool outermost = true, found = false;
+  for (size_t k = 0; k + 1 < static_cast<size_t>(end); ++k) {
+    if (text[k].offset < begin || text[k].op != Op::for_iter_) continue;
+    const Instruction& next = text[k + 1];
+    const bool counts = next.op == Op::store_fast_ && static_cast<size_t>(next.arg) == slot;
+    if (outermost && counts) return false;
+    found |= counts;
+    outermost = false;
+  }
+  return found;
+}
+
 }  // namespace
 
 /// An output of this shape: its result types are appended.
@@ -173,15 +187,18 @@ void Recorder::add_output(const Merged& m, runtime::Output out, std::vector<ir::
   signature_.outputs.push_back(std::move(out));
 }
 
-/// Nothing reads the variable any more, and what it holds cannot be left in it, or would cost an array, or would have
-/// to come from a device, or is of no use to who looks into the frame of an exception: those of a parallel loop leave
-/// its variables as they were.
+/// Nothing reads the variable any more, and
+/// - what it holds cannot be left in it, or would cost an array, or would have to come from a device; or
+/// - it counts the iterations of a loop inside: which of these that may be empty came last takes more than some loops
+/// do.
+///   Where exceptions tell of it, it stays.
 bool Recorder::may_drop(size_t slot, size_t stored, const Slot& last) {
   if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus)) return false;
   const bool element = last.kind == Slot::Kind::value && is_zero_d_array(last.traced);
-  const bool untold = std::all_of(snapshots_.begin(), snapshots_.end(),
+  const bool counts = counts_inside(region_frame_.text->instructions, region_.begin, end_, slot) &&
+                      std::all_of(snapshots_.begin(), snapshots_.end(),
                                   [&](const auto& at) { return is_as_at_entry(at.second[stored], slot); });
-  if (!(is_costly(last) || element || for_device() || untold)) return false;
+  if (!(is_costly(last) || element || for_device() || counts)) return false;
   if (live_after_.empty()) {
     live_after_ = live_variables(region_.code, region_frame_.text->instructions, region_.begin, end_);
   }

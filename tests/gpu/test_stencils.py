@@ -36,3 +36,33 @@ assert appy.devices()[0].multiprocessors == 2
 appy.explain(compiled)
 """
     assert "512 lanes a worker" in python(text)
+
+
+SEVERAL = """
+import numpy as np, appy
+
+def several_rows(a, b, c, steps, n):
+    # pragma sequential for
+    for t in range(steps):
+        # pragma parallel for simd
+        for x in range(1, n - 2):
+            b[x] = a[x - 1] + a[x]
+        # pragma parallel for simd
+        for x in range(1, n - 2):
+            a[x] = b[x + 1] - b[x]
+            c[x + 1] = c[x + 1] * 3 + b[x]
+
+for n in (300, 3000):
+    found = []
+    for f in (several_rows, appy.jit(backend="cuda", strict=True)(several_rows)):
+        arrays = np.arange(3 * n, dtype=np.int64).reshape(3, n)
+        f(*arrays, 20, n)
+        found.append(arrays.copy())
+    np.testing.assert_array_equal(found[1], found[0])
+"""
+
+
+def test_a_point_that_stores_to_several_rows(python, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(SEVERAL)
+    python(str(program), "")

@@ -191,7 +191,7 @@ class RegionCache::Impl {
       trace::Result traced = trace::trace(region(may_alias, false, false), scope);
       if (!may_alias && runtime::Guards(traced.signature, *traced.graph, scope).overlaps(scope)) continue;
       auto optimised = ir::clone(*traced.graph);
-      const bool tiled = optimise(*optimised, false, [](std::string_view, const ir::Graph&) {});
+      const bool tiled = optimise(*optimised, {}, [](std::string_view, const ir::Graph&) {});
       if (options_.captured && !is_for_device(scope) && !tiled) return nullptr;
       return std::make_shared<Lowered>(std::move(traced.graph), std::move(optimised), std::move(traced.signature));
     }
@@ -241,18 +241,20 @@ class RegionCache::Impl {
     return nullptr;
   }
 
-  /// Runs the passes, which tell `on_change` of what they did. Are loops tiled in time?
+  /// Runs the passes for the CPU, or for a device, and tells `on_change` of what they did. Are loops tiled in time?
   template <class F>
-  bool optimise(ir::Graph& graph, bool on_device, F&& on_change) const {
+  bool optimise(ir::Graph& graph, std::optional<int> device, F&& on_change) const {
     passes::Options options;
-    options.target = on_device ? passes::Target::device : passes::Target::cpu;
+    options.target = device ? passes::Target::device : passes::Target::cpu;
     for (const std::string& name : config().disabled_passes) options.disabled.push_back(name);
     bool tiled = false;
     options.on_change = [&](std::string_view name, const ir::Graph& changed) {
       tiled |= name == "time_tiles";
       on_change(name, changed);
     };
-    if (!on_device) {
+    if (device) {
+      graph.workers = gpu::multiprocessors(*device);
+    } else {
       graph.registers = cpu::vector_registers(chosen_isa());
       graph.workers = threads();
     }
@@ -287,9 +289,10 @@ class RegionCache::Impl {
     const Backend backend = chosen_backend(options_, traced.signature.device);
     const bool on_device = backend == Backend::cuda;
     graph.inspectors = !on_device;
-    if (on_device) graph.workers = gpu::multiprocessors(std::max(traced.signature.device, 0));
+    // Arrays of the host go to the first device.
+    const auto device = on_device ? std::optional(std::max(traced.signature.device, 0)) : std::nullopt;
     const bool tiled =
-        optimise(graph, on_device, [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); });
+        optimise(graph, device, [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); });
     report.passes_seconds = lap();
     // Arrays of the host are copied to a device and back when all is done: there the interpreter can always start anew.
     const bool starts_anew = on_device && traced.signature.device == runtime::host_memory;

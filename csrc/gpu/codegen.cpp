@@ -16,13 +16,6 @@ using ir::Op;
 using ir::Opcode;
 using ir::Value;
 
-bool is_one_block(const Op& loop) {
-  if (loop.mapping != ir::Mapping::workers || !passes::runs_once(loop)) return false;
-  const Op* inner = loop.blocks[0]->first;
-  while (inner && inner->mapping != ir::Mapping::workers) inner = inner->next;
-  return !inner;
-}
-
 Writer::Writer(const ir::Graph& graph, const CodegenOptions& options) : graph_(graph), options_(options) {
   int ordinal = 0;
   ir::walk(*graph.body, [&](const Op& op) {
@@ -49,7 +42,7 @@ void Writer::find_arrays(const ir::Block& block, ArrayUse::Owner owner) {
     ArrayUse::Owner inner = owner;
     const bool by_workers = op->mapping == ir::Mapping::workers || op->mapping == ir::Mapping::columns;
     if (by_workers && inner == ArrayUse::Owner::region)
-      inner = is_one_block(*op) ? ArrayUse::Owner::block : ArrayUse::Owner::worker;
+      inner = passes::is_one_block(*op) ? ArrayUse::Owner::block : ArrayUse::Owner::worker;
     if (op->mapping == ir::Mapping::threads || op->mapping == ir::Mapping::lanes) inner = ArrayUse::Owner::thread;
     for (const ir::Block* nested : op->blocks) find_arrays(*nested, inner);
   }

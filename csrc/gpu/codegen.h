@@ -15,9 +15,6 @@
 
 namespace appy::gpu {
 
-/// A loop for workers that has one iteration: a block runs it, however few lanes a worker has elsewhere.
-bool is_one_block(const ir::Op& loop);
-
 /// Who has an array. `block`: a worker that is a block whatever others are, as there is only one of it.
 enum class ArrayOwner : uint8_t { region, block, worker, thread };
 

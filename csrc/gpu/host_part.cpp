@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "gpu/codegen.h"
 #include "ir/builder.h"
 #include "passes/loops.h"
 #include "passes/range.h"
@@ -243,7 +242,7 @@ class Splitter {
   void nests(const ir::Block& block, HostPart& part) {
     for (const Op* at = block.first; at; at = at->next) {
       if (at->mapping == Mapping::threads || at->mapping == Mapping::workers || at->mapping == Mapping::columns) {
-        if (at->code == Opcode::for_ && !is_one_block(*at)) nest(*at, part);
+        if (at->code == Opcode::for_ && !passes::is_one_block(*at)) nest(*at, part);
         if (at->code == Opcode::for_ && at->loop->tiles) product(*at, part);
       } else {
         for (const ir::Block* inner : at->blocks) nests(*inner, part);

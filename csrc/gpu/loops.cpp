@@ -1,4 +1,6 @@
 // Loops: in order, by one thread, or distributed; and the partial results of those that are.
+#include "passes/loops.h"
+
 #include <utility>
 
 #include "gpu/expressions.h"
@@ -370,7 +372,7 @@ void Writer::along_columns(const Op& op) {
 }
 
 void Writer::along_workers(const std::vector<const Op*>& nest) {
-  if (nest.size() == 1 && is_one_block(*nest[0])) {
+  if (nest.size() == 1 && passes::is_one_block(*nest[0])) {
     const std::string all = names_.fresh("", "all");
     put("const Team& " + all + " = team;");
     open("");

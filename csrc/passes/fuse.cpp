@@ -109,6 +109,11 @@ class Fuser {
     return false;
   }
 
+  /// Workers share the iterations of both in one way.
+  static bool shared_alike(const ir::Loop& a, const ir::Loop& b) {
+    return a.schedule == b.schedule && a.chunk == b.chunk && a.threads == b.threads && a.collapse == b.collapse;
+  }
+
   /// A check that leaves everything to the interpreter does so before the first loop as well as after it.
   static bool may_go_first(const Op& op) { return op.code == Opcode::check_ && op.check->declines; }
 
@@ -118,8 +123,7 @@ class Fuser {
     // A nest with tiles has them only as a whole: what nobody annotated in it stays without FMA.
     if (x.annotated != y.annotated && !in_tiles(a) && !in_tiles(b)) return false;
     if (x.parallel != y.parallel && !inside_parallel(a)) return false;
-    if (x.schedule != y.schedule || x.chunk != y.chunk || x.threads != y.threads || x.collapse != y.collapse)
-      return false;
+    if (!shared_alike(x, y)) return false;
     // Without inner loops the lanes are in this one; with them they are in those.
     if (x.simd != y.simd && has_loops(a) == has_loops(b)) return false;
     if ((x.tiles || y.tiles) && !stays_a_nest(a, b)) return false;
@@ -145,9 +149,7 @@ class Fuser {
       const ir::Loop &first = *x[level]->loop, &second = *y[level]->loop;
       if (!has_permission(*x[level]) || !has_permission(*y[level])) return false;
       if (first.simd != second.simd && level + 1 < x.size()) return false;
-      if (first.schedule != second.schedule || first.chunk != second.chunk || first.threads != second.threads ||
-          first.collapse != second.collapse)
-        return false;
+      if (!shared_alike(first, second)) return false;
       // What the second nest loads between its loops goes before those of the first.
       for (const Op* op = body_of(*y[level - 1]).first; op; op = op->next) {
         if (op->code == Opcode::load_ && writes_view(a, *op->view())) return false;

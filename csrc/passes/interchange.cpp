@@ -148,7 +148,7 @@ void turn(ir::Graph& graph, Op& outer, Op& inner, const Triangle& t) {
   ir::Builder b(graph);
   b.set_loc(inner.loc);
   b.set_before(&outer);
-  Value *low = outer.operands[0], *high = outer.operands[1], *i = induction(outer), *k = induction(inner);
+  Value *low = outer.operands[0], *high = outer.operands[1], *k = induction(inner);
   // Where the inner loop reaches furthest, if the outer one runs.
   Ranges ranges(graph);
   const bool at_last = (t.sign > 0) == t.ends;
@@ -167,24 +167,12 @@ void turn(ir::Graph& graph, Op& outer, Op& inner, const Triangle& t) {
   outer.operands[0] = of_inner[0];
   outer.operands[1] = of_inner[1];
   // What computes for the inner loop goes into it.
-  Block &out = body_of(outer), &in = body_of(inner);
-  Op* front = in.first;
-  for (Op *op = out.first, *next; op != out.last; op = next) {
-    next = op->next;
-    if (op == &inner) continue;
-    out.remove(op);
-    in.insert_before(front, op);
-  }
+  move_into(outer, inner);
   b.set_before(&inner);
   Value* bound = emit(b, side);
   inner.operands[0] = begins ? b.op(Opcode::pymax_, {low, bound}) : low;
   inner.operands[1] = begins ? high : b.op(Opcode::pymin_, {high, bound});
-  std::swap(outer.loc, inner.loc);
-  std::swap(outer.loop, inner.loop);
-  ir::walk(out, [&](Op& op) {
-    for (Value*& operand : op.operands) operand = operand == i ? k : operand == k ? i : operand;
-  });
-  std::swap(i->name, k->name);
+  swap_roles(outer, inner);
 }
 
 bool turn_triangle(ir::Graph& graph, Op& outer) {

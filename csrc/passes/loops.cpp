@@ -40,6 +40,13 @@ bool runs_once(const Op& op) {
   return lower == 0 && upper == 1 && step == 1;
 }
 
+bool is_one_block(const Op& loop) {
+  if (loop.mapping != ir::Mapping::workers || !runs_once(loop)) return false;
+  const Op* inner = body_of(loop).first;
+  while (inner && inner->mapping != ir::Mapping::workers) inner = inner->next;
+  return !inner;
+}
+
 bool in_lanes(const Op& op) {
   for (const Op* at = ir::enclosing_loop(*op.parent); at; at = ir::enclosing_loop(*at->parent)) {
     if (is_for(*at) && at->loop->simd) return true;
@@ -208,20 +215,7 @@ std::vector<Op*> for_loops(ir::Graph& graph) {
   return loops;
 }
 
-namespace {
-
-void swap_uses(Block& in, Value* x, Value* y) {
-  ir::walk(in, [&](Op& op) {
-    for (Value*& operand : op.operands) operand = operand == x ? y : operand == y ? x : operand;
-  });
-}
-
-}  // namespace
-
-bool swap_loops(Op& outer, Op& inner) {
-  for (size_t k = 0; k < 3; ++k) {
-    if (!visible_before(*inner.operands[k], outer)) return false;
-  }
+void move_into(Op& outer, Op& inner) {
   Block &out = body_of(outer), &in = body_of(inner);
   Op* front = in.first;
   for (Op *op = out.first, *next; op != out.last; op = next) {
@@ -230,12 +224,25 @@ bool swap_loops(Op& outer, Op& inner) {
     out.remove(op);
     in.insert_before(front, op);
   }
-  for (size_t k = 0; k < 3; ++k) std::swap(outer.operands[k], inner.operands[k]);
+}
+
+void swap_roles(Op& outer, Op& inner) {
   std::swap(outer.loc, inner.loc);
   std::swap(outer.loop, inner.loop);
   Value *x = induction(outer), *y = induction(inner);
-  swap_uses(in, x, y);
+  ir::walk(body_of(outer), [&](Op& op) {
+    for (Value*& operand : op.operands) operand = operand == x ? y : operand == y ? x : operand;
+  });
   std::swap(x->name, y->name);
+}
+
+bool swap_loops(Op& outer, Op& inner) {
+  for (size_t k = 0; k < 3; ++k) {
+    if (!visible_before(*inner.operands[k], outer)) return false;
+  }
+  move_into(outer, inner);
+  for (size_t k = 0; k < 3; ++k) std::swap(outer.operands[k], inner.operands[k]);
+  swap_roles(outer, inner);
   return true;
 }
 

@@ -39,6 +39,8 @@ bool interruptible_anywhere(const ir::Op& loop);
 bool ordered_by_accesses_only(const ir::Op& loop);
 /// A `for` of exactly one iteration, by its constants.
 bool runs_once(const ir::Op&);
+/// A loop for workers of one iteration, which no other one divides: a block of a device runs it.
+bool is_one_block(const ir::Op& loop);
 /// The op may run in lanes: a loop around it is `simd`.
 bool in_lanes(const ir::Op&);
 /// Ops that a select may execute in vain, and ops that count as one of them.
@@ -102,6 +104,10 @@ void remark(ir::Graph&, ir::Severity, std::string_view stage, ir::LocId, std::st
 /// Two loops of a perfect nest, beside what computes for the inner one, change places; false where the inner one's
 /// bounds depend on the outer one.
 bool swap_loops(ir::Op& outer, ir::Op& inner);
+/// Its parts: what computes for the inner loop goes into it;
+void move_into(ir::Op& outer, ir::Op& inner);
+/// and each loop gets the other one's variable, permissions and place in the source. Bounds stay as they are.
+void swap_roles(ir::Op& outer, ir::Op& inner);
 
 /// All `for` loops, outermost first.
 std::vector<ir::Op*> for_loops(ir::Graph&);

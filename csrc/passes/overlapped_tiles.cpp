@@ -33,8 +33,6 @@
 
 namespace appy::passes {
 
-bool dce(ir::Graph&);
-
 using ir::Block;
 using ir::Op;
 using ir::Opcode;
@@ -421,28 +419,12 @@ class Tiler : Arithmetic {
 }  // namespace
 
 bool overlap_tiles(ir::Graph& graph, std::optional<OverlapSizes> sizes) {
-  bool changed = false;
-  for (Op* loop : for_loops(graph)) {
-    std::string why;
-    const std::optional<Stencil> stencil = read_stencil(*loop, why);
-    if (stencil) {
-      Tiler tiler(graph, *stencil, sizes);
-      why = tiler.obstacle();
-      if (why.empty()) {
-        remark(
-            graph, ir::Severity::note, kStage, loop->loc,
-            "the loop at " + line_of(graph, loop->loc) + " takes several iterations at a time, by overlapping tiles");
-        tiler.run();
-        changed = true;
-        continue;
-      }
-    }
-    if (why.empty()) continue;
-    remark(graph, ir::Severity::note, kStage, loop->loc,
-           "the loop at " + line_of(graph, loop->loc) + " is not tiled: " + why);
-  }
-  if (changed) dce(graph);
-  return changed;
+  return tile_stencils(graph, kStage, "by overlapping tiles", [&](const Stencil& stencil) {
+    Tiler tiler(graph, stencil, sizes);
+    std::string why = tiler.obstacle();
+    if (why.empty()) tiler.run();
+    return why;
+  });
 }
 
 bool overlapped_tiles(ir::Graph& graph) { return overlap_tiles(graph, std::nullopt); }

@@ -9,6 +9,8 @@
 
 namespace appy::passes {
 
+bool dce(ir::Graph&);
+
 using ir::Block;
 using ir::Effect;
 using ir::Op;
@@ -350,6 +352,23 @@ class Reader {
 }  // namespace
 
 std::optional<Stencil> read_stencil(Op& loop, std::string& why) { return Reader(loop, why).read(); }
+
+bool tile_stencils(ir::Graph& graph, std::string_view stage, std::string_view how,
+                   const std::function<std::string(const Stencil&)>& tile) {
+  bool changed = false;
+  for (Op* loop : for_loops(graph)) {
+    std::string why;
+    const std::optional<Stencil> stencil = read_stencil(*loop, why);
+    if (stencil) why = tile(*stencil);
+    changed |= stencil && why.empty();
+    if (!stencil && why.empty()) continue;
+    const std::string what =
+        why.empty() ? " takes several iterations at a time, " + std::string(how) : " is not tiled: " + why;
+    remark(graph, ir::Severity::note, stage, loop->loc, "the loop at " + line_of(graph, loop->loc) + what);
+  }
+  if (changed) dce(graph);
+  return changed;
+}
 
 std::vector<Value*> handed_to_phases(const Stencil& stencil) {
   const Block& body = body_of(*stencil.loop);

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -48,6 +50,11 @@ struct Stencil {
 
 /// The loop as a stencil. Where it is none, `why` says so if it looks like one.
 std::optional<Stencil> read_stencil(ir::Op& loop, std::string& why);
+
+/// Gives each loop that is a stencil to `tile`, which tiles it or returns why it does not, and remarks either: `how` it
+/// takes several iterations at a time. Has any been tiled?
+bool tile_stencils(ir::Graph&, std::string_view stage, std::string_view how,
+                   const std::function<std::string(const Stencil&)>& tile);
 
 /// Values that its phases hand on, from where they begin.
 std::vector<ir::Value*> handed_to_phases(const Stencil&);

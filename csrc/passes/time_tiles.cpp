@@ -31,8 +31,6 @@
 
 namespace appy::passes {
 
-bool dce(ir::Graph&);
-
 using ir::Block;
 using ir::Op;
 using ir::Opcode;
@@ -394,27 +392,12 @@ class Tiler : Arithmetic {
 }  // namespace
 
 bool tile_time(ir::Graph& graph, std::optional<TileSizes> sizes) {
-  bool changed = false;
-  for (Op* loop : for_loops(graph)) {
-    std::string why;
-    const std::optional<Stencil> stencil = read_stencil(*loop, why);
-    if (stencil) {
-      Tiler tiler(graph, *stencil, sizes);
-      if (tiler.has_scalars()) {
-        remark(graph, ir::Severity::note, kStage, loop->loc,
-               "the loop at " + line_of(graph, loop->loc) + " takes several iterations at a time, by blocks of rows");
-        tiler.run();
-        changed = true;
-        continue;
-      }
-      why = "a scalar is computed in it";
-    }
-    if (why.empty()) continue;
-    remark(graph, ir::Severity::note, kStage, loop->loc,
-           "the loop at " + line_of(graph, loop->loc) + " is not tiled: " + why);
-  }
-  if (changed) dce(graph);
-  return changed;
+  return tile_stencils(graph, kStage, "by blocks of rows", [&](const Stencil& stencil) {
+    Tiler tiler(graph, stencil, sizes);
+    std::string why = tiler.has_scalars() ? "" : "a scalar is computed in it";
+    if (why.empty()) tiler.run();
+    return why;
+  });
 }
 
 bool time_tiles(ir::Graph& graph) { return tile_time(graph, std::nullopt); }

@@ -11,6 +11,7 @@
 #include "passes/pass.h"
 #include "passes_compare.h"
 #include "passes_races.h"
+#include "passes_random.h"
 
 namespace appy::passes {
 namespace {
@@ -20,10 +21,9 @@ using ir::Opcode;
 using ir::Value;
 
 /// Writes a random region: loops, conditionals, carried values, checked accesses, arithmetic on i64, f64, i32 and bool.
-class Generator {
+class Generator : Random {
  public:
-  explicit Generator(uint64_t seed)
-      : state_(seed * 0x9e3779b97f4a7c15u + 1), graph_(std::make_unique<ir::Graph>()), b_(*graph_) {}
+  explicit Generator(uint64_t seed) : Random(seed), graph_(std::make_unique<ir::Graph>()), b_(*graph_) {}
 
   std::unique_ptr<ir::Graph> make() {
     for (const char* name : {"x", "y"}) {
@@ -45,11 +45,6 @@ class Generator {
   }
 
  private:
-  uint64_t below(uint64_t n) {
-    state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
-    return (state_ >> 11) % n;
-  }
-
   Value* pick(DType t) {
     for (int attempt = 0; attempt < 12; ++attempt) {
       // Recent values more often.
@@ -311,7 +306,6 @@ class Generator {
     for (Value* v : op->results) push(v);
   }
 
-  uint64_t state_;
   std::unique_ptr<ir::Graph> graph_;
   Builder b_;
   std::vector<Value*> values_;
@@ -394,21 +388,6 @@ TEST(Fuzz, Pipeline) {
   EXPECT_GT(valid, count) << "nearly everything declines";
 }
 
-/// A race that some input shows, or "".
-std::string race(const ir::Graph& graph) {
-  for (int trial = 0; trial < 12; ++trial) {
-    Inputs inputs(graph, trial);
-    Races races(graph);
-    try {
-      ir::evaluate(graph, inputs.args(), 200'000, &races);
-    } catch (const std::logic_error&) {
-      continue;
-    }
-    if (!races.found().empty()) return races.found();
-  }
-  return "";
-}
-
 TEST(Fuzz, Device) {
   const int first = env("APPY_FUZZ_FIRST", 1), count = env("APPY_FUZZ_COUNT", 150);
   int valid = 0, barriers = 0, needed = 0;
@@ -426,7 +405,7 @@ TEST(Fuzz, Device) {
     } else {
       apply(*after, {"unwatched", "distribute", "barriers"});
     }
-    EXPECT_EQ(race(*after), "");
+    EXPECT_EQ(race(*after, 12, 200'000), "");
     std::vector<ir::Op*> found;
     ir::walk(*after->body, [&](ir::Op& op) {
       if (op.code == Opcode::barrier_) found.push_back(&op);
@@ -435,7 +414,7 @@ TEST(Fuzz, Device) {
       ir::Op* const next = barrier->next;
       barrier->parent->remove(barrier);
       ++barriers;
-      needed += race(*after).empty() ? 0 : 1;
+      needed += race(*after, 12, 200'000).empty() ? 0 : 1;
       next->parent->insert_before(next, barrier);
     }
   }

@@ -45,7 +45,7 @@ struct Case {
   std::string input;
   std::string expected;
   bool has_expected = false;
-  int spare = 0;
+  size_t spare = 0;
   bool lenient = false;
 };
 
@@ -62,7 +62,7 @@ Case read_case(const fs::path& path) {
   while (std::getline(file, line)) {
     if (in_header && line.starts_with("#")) {
       c.header += line + "\n";
-      if (line.starts_with("# spare:")) c.spare = std::stoi(line.substr(8));
+      if (line.starts_with("# spare:")) c.spare = std::stoul(line.substr(8));
       c.lenient |= line == "# may decline";
       if (line.starts_with("# passes:")) {
         std::stringstream names(line.substr(9));
@@ -80,42 +80,13 @@ Case read_case(const fs::path& path) {
   return c;
 }
 
-/// The first race on generated inputs, or "".
-std::string race(const ir::Graph& graph) {
-  for (int trial = 0; trial < 42; ++trial) {
-    Inputs inputs(graph, trial);
-    Races races(graph);
-    try {
-      ir::evaluate(graph, inputs.args(), 100'000, &races);
-    } catch (const std::logic_error&) {
-      continue;
-    }
-    if (!races.found().empty()) return races.found();
-  }
-  return "";
-}
-
-std::vector<ir::Op*> barriers_of(ir::Graph& graph) {
-  std::vector<ir::Op*> found;
-  ir::walk(*graph.body, [&](ir::Op& op) {
-    if (op.code == ir::Opcode::barrier_) found.push_back(&op);
-  });
-  return found;
-}
-
-void expect_needed_barriers(ir::Graph& graph, int spare) {
-  EXPECT_EQ(race(graph), "");
+void expect_needed_barriers(const ir::Graph& graph, size_t spare) {
+  const auto race_of = [](const ir::Graph& g) { return race(g, 42, 100'000); };
+  EXPECT_EQ(race_of(graph), "");
   std::string unneeded;
-  int count = 0;
-  for (size_t k = 0; k < barriers_of(graph).size(); ++k) {
-    const auto mutant = ir::clone(graph);
-    ir::Op* const barrier = barriers_of(*mutant)[k];
-    barrier->parent->remove(barrier);
-    if (!race(*mutant).empty()) continue;
-    unneeded += " " + std::to_string(k);
-    ++count;
-  }
-  EXPECT_EQ(count, spare) << "no input shows a need of barriers" << unneeded << "\n" << ir::print(graph);
+  const std::vector<size_t> found = unneeded_barriers(graph, race_of);
+  for (size_t k : found) unneeded += " " + std::to_string(k);
+  EXPECT_EQ(found.size(), spare) << "no input shows a need of barriers" << unneeded << "\n" << ir::print(graph);
 }
 
 void run_case(const fs::path& path) {

@@ -16,15 +16,16 @@
 #include "ir/verify.h"
 #include "passes/loops.h"
 #include "passes/pass.h"
+#include "passes_random.h"
 
 namespace appy::passes {
 namespace {
 
 constexpr int64_t kExtent = 48, kMiddle = 16;
 
-class Nests {
+class Nests : Random {
  public:
-  explicit Nests(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
+  explicit Nests(uint64_t seed) : Random(seed) {}
 
   std::string make() {
     text_ =
@@ -51,11 +52,6 @@ class Nests {
   }
 
  private:
-  uint64_t below(uint64_t n) {
-    state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
-    return (state_ >> 11) % n;
-  }
-  const char* pick(std::vector<const char*> of) { return of[below(of.size())]; }
   void line(const std::string& s) { text_ += s + "\n"; }
   std::string fresh() { return "v" + std::to_string(next_++); }
 
@@ -121,7 +117,6 @@ class Nests {
     line("store " + after + ", " + where);
   }
 
-  uint64_t state_;
   int next_ = 0;
   std::string text_, head_;
 };

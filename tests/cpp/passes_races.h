@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "ir/ir.h"
 #include "ir/text.h"
 #include "passes/loops.h"
+#include "passes_compare.h"
 
 namespace appy::passes {
 
@@ -191,5 +193,41 @@ class Races final : public ir::EvalObserver {
   std::map<Key, std::vector<Touch>> touches_;
   std::string found_;
 };
+
+/// The first race that one of the generated inputs shows, or "".
+inline std::string race(const ir::Graph& graph, int inputs, size_t fuel) {
+  for (int trial = 0; trial < inputs; ++trial) {
+    Inputs made(graph, trial);
+    Races races(graph);
+    try {
+      ir::evaluate(graph, made.args(), fuel, &races);
+    } catch (const std::logic_error&) {
+      continue;
+    }
+    if (!races.found().empty()) return races.found();
+  }
+  return "";
+}
+
+inline std::vector<ir::Op*> barriers_of(const ir::Graph& graph) {
+  std::vector<ir::Op*> found;
+  ir::walk(*graph.body, [&](ir::Op& op) {
+    if (op.code == ir::Opcode::barrier_) found.push_back(&op);
+  });
+  return found;
+}
+
+/// Barriers without each of which `race_of` finds none, by number.
+template <class F>
+std::vector<size_t> unneeded_barriers(const ir::Graph& graph, F&& race_of) {
+  std::vector<size_t> found;
+  for (size_t k = 0; k < barriers_of(graph).size(); ++k) {
+    const auto mutant = ir::clone(graph);
+    ir::Op* const barrier = barriers_of(*mutant)[k];
+    barrier->parent->remove(barrier);
+    if (race_of(*mutant).empty()) found.push_back(k);
+  }
+  return found;
+}
 
 }  // namespace appy::passes

@@ -432,7 +432,8 @@ class RegionCache::Impl {
             any_int,
             any_count,
             options_.auto_simd,
-            wanted_backend(options_) == Backend::cuda};
+            wanted_backend(options_) == Backend::cuda,
+            threads()};
   }
 
   /// Specializations for the same types.

@@ -290,6 +290,7 @@ void VectorLoop::inner_loop(const ir::Op& op) {
   const ir::Block& body = *op.blocks[0];
   const bool is_for = op.code == Opcode::for_;
   const size_t first = is_for ? 3 : 0, first_arg = is_for ? 1 : 0;
+  prefetch_behind(op);
   const bool lane_trips = is_for && (varying(op.operands[0]) || varying(op.operands[1]));
   Loop l;
   l.op = &op;

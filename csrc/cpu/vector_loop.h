@@ -237,6 +237,8 @@ class VectorLoop {
   /// A loop inside that goes down the columns of a matrix jumps from row to row, often from page to page, where no
   /// processor sees what comes next. With sums enough to compute meanwhile, it asks for the rows to come.
   void prefetch_rows(const ir::Op& load, const Place&);
+  /// Asks for what is loaded behind a loop that takes longer than memory.
+  void prefetch_behind(const ir::Op& loop);
   /// Loads a uniform value into all lanes at once, where its only user computes with lanes; false: it is another load.
   bool load_into_lanes(const ir::Op&);
   void store(const ir::Op&);

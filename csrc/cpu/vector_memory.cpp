@@ -11,14 +11,6 @@ namespace Id = x86::Inst;
 using ir::DType;
 using ir::Opcode;
 
-namespace {
-
-constexpr int kCacheLine = 64;
-constexpr size_t kSumsToPrefetch = 4;
-constexpr int kRowsAhead = 16;  // of four sums on four vectors: as long as the last-level cache takes
-
-}  // namespace
-
 x86::Gp VectorLoop::base_of(const x86::Mem& m) {
   if (!m.hasIndex() && m.offset() == 0) return m.baseReg().as<x86::Gp>();
   x86::Gp base = cc_.newGpq();
@@ -176,24 +168,6 @@ bool VectorLoop::load_into_lanes(const ir::Op& op) {
   cc_.emit(t == DType::f64_ ? Id::kIdVbroadcastsd : Id::kIdVbroadcastss, r, from);
   set(v, Regs(static_cast<size_t>(unroll_), r));
   return true;
-}
-
-void VectorLoop::prefetch_rows(const ir::Op& op, const Place& p) {
-  const ir::Op* loop = op.parent->owner;
-  if (!exec_.all || loop == &loop_ || loop->code != Opcode::for_ || loop->results.size() < kSumsToPrefetch) return;
-  const Form form = address_form(op);
-  for (const auto& [term, stride] : form.terms) {
-    if (term != loop->blocks[0]->args[0] || stride.constant()) continue;
-    const x86::Gp row = f_.stride_reg(form.view, stride);
-    x86::Gp ahead = cc_.newGpq(), at = cc_.newGpq();
-    f_.hoist(f_.home(form.view), [&] { cc_.imul(ahead, row, kRowsAhead); });
-    x86::Mem first = p.base;
-    first.setSize(0);
-    cc_.lea(at, first);
-    for (int line = 0; line < unroll_ * bytes(op.result()->type.dtype); line += kCacheLine) {
-      cc_.prefetcht0(x86::ptr(at, ahead, 0, line));
-    }
-  }
 }
 
 void VectorLoop::load(const ir::Op& op) {

@@ -67,6 +67,8 @@ class Context {
   virtual bool auto_simd() const { return true; }
   /// Is the code for a device with many workers, which arranges products by itself?
   virtual bool for_device() const { return false; }
+  /// Threads that the sizes of tiles are chosen for.
+  virtual int workers() const { return 1; }
   /// The variable that holds the array, or an empty string.
   virtual std::string variable_of(const Traced&) const { return {}; }
   /// Whose arrays the region has, as far as it is traced.

@@ -3,6 +3,7 @@
 // product of a matrix with its own transpose the tiles at and above the diagonal are computed, the others are theirs.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "ir/builder.h"
 #include "trace/conversion.h"
@@ -16,11 +17,17 @@ using ir::Value;
 /// Rows that are accumulated together: with two vectors of columns their sums, a row of the right factor and an element
 /// of the left one fill sixteen registers.
 constexpr int64_t kRows = 6;
-/// A panel of the right factor, kDepth rows of kPanelBytes, stays in the first cache; blocks of both in the second.
+/// A panel of the right factor, kDepth rows of kPanelBytes, stays in the first cache, a block of the left one in the
+/// second, and the panels of a tile in the third.
 constexpr int64_t kPanelBytes = 128;
-constexpr int64_t kDepth = 128;
-constexpr int64_t kTileRows = 252;
-constexpr int64_t kTileColumns = 256;
+constexpr int64_t kDepth = 192;
+constexpr int64_t kBlockRows = 240;
+/// Rows of a block whose elements of one column lie side by side, where the factor is read down: whole groups and
+/// vectors.
+constexpr int64_t kStripRows = 24;
+/// The largest tile: the larger it is, the fewer times a factor is copied.
+constexpr int64_t kTileRows = 10 * kBlockRows;
+constexpr int64_t kTileBytes = 32768;
 /// Products with at most so many multiplications are computed where the factors lie; with fewer, where neighbours in
 /// the right one lie below each other and have to be gathered.
 constexpr int64_t kSmall = 104 * 104 * 104;
@@ -41,7 +48,8 @@ class Tiles {
         columns_(right_->shape[1]),
         depth_(left_->shape[1]),
         symmetric_(same_view(*left_, *transposed(c, right_))),
-        panel_(kPanelBytes / ir::size_of(dtype)) {}
+        panel_(kPanelBytes / ir::size_of(dtype)),
+        widest_(kTileBytes / ir::size_of(dtype)) {}
 
   void emit() {
     Value* work = mul(mul(rows_, columns_), depth_);
@@ -104,9 +112,8 @@ class Tiles {
     for (int64_t m = 0; m < kRows; m++) rows[static_cast<size_t>(m)] = m ? least(add(first, e_.i64(m)), last) : first;
     loop(How::simd, low, high, [&](Value* column) {
       std::vector<Value*> sums;
-      for (Value* row : rows) {
-        Value* const at[] = {row, place(column)};
-        sums.push_back(from_zero ? e_.number(dtype_, 0) : c_.builder().load(out_->base.value, at));
+      for (size_t m = 0; m < rows.size(); m++) {
+        sums.push_back(e_.number(dtype_, 0));
       }
       ir::Loop attributes;
       attributes.annotated = true;
@@ -119,6 +126,11 @@ class Tiles {
         }
         return next;
       });
+      // All loads before the first store: rows past the end are one row several times.
+      for (size_t m = 0; m < rows.size() && !from_zero; m++) {
+        Value* const at[] = {rows[m], place(column)};
+        sums[m] = add(c_.builder().load(out_->base.value, at), sums[m]);
+      }
       for (size_t m = 0; m < rows.size(); m++) {
         Value* const at[] = {rows[m], place(column)};
         c_.builder().store(sums[m], out_->base.value, at);
@@ -167,11 +179,9 @@ class Tiles {
   bool runs_down(const TensorRef& t) { return loop_order(reads_of(t), 2).back() == 0; }
 
   void packed() {
-    // Tiles of equal size, an even number of them one below the other.
-    Value* down = mul(ceiling(rows_, e_.i64(2 * kTileRows)), e_.i64(2));
-    Value* across = at_least_one(ceiling(columns_, e_.i64(kTileColumns)));
+    const auto [down, across] = tiles();
     Value* blocks = at_least_one(ceiling(depth_, e_.i64(kDepth)));
-    Value* height = scaled(ceiling(ceiling(rows_, at_least_one(down)), e_.i64(kRows)), kRows);
+    Value* height = scaled(ceiling(ceiling(rows_, down), e_.i64(kRows)), kRows);
     Value* width = scaled(ceiling(ceiling(columns_, across), e_.i64(panel_)), panel_);
     Value* block_depth = ceiling(depth_, blocks);
     loop(How::parallel, e_.i64(0), mul(down, across), [&](Value* tile) {
@@ -185,9 +195,29 @@ class Tiles {
     if (symmetric_) mirror();
   }
 
+  /// How many tiles lie below and beside each other: of equal size, and as many for each worker.
+  std::pair<Value*, Value*> tiles() {
+    const int64_t workers = std::max(1, c_.workers());
+    if (symmetric_) {
+      // Of a triangle, whose tiles are not alike: two rows of tiles or more for each of a square of workers.
+      int64_t side = 1;
+      while (side * side < 2 * workers) side++;
+      Value* count = e_.op(Opcode::pymax_, {ceiling(rows_, e_.i64(widest_)), e_.i64(2 * side)});
+      return {count, count};
+    }
+    int64_t beside = 1;
+    for (int64_t n = 1; n * n <= workers; n++) {
+      if (workers % n == 0) beside = n;
+    }
+    const auto multiple = [&](Value* extent, int64_t largest, int64_t of) {
+      return scaled(at_least_one(ceiling(extent, e_.i64(largest * of))), of);
+    };
+    return {multiple(rows_, kTileRows, workers / beside), multiple(columns_, widest_, beside)};
+  }
+
   void tile_of(Value* top, Value* bottom, Value* from, Value* to, Value* blocks, Value* block_depth) {
-    Value* const left_size[] = {e_.i64(kTileRows * kDepth)};
-    Value* const right_size[] = {e_.i64(kDepth * kTileColumns)};
+    Value* const left_size[] = {e_.i64(kBlockRows * kDepth)};
+    Value* const right_size[] = {e_.i64(kDepth * widest_)};
     const TensorRef left = allocate(c_, dtype_, left_size), right = allocate(c_, dtype_, right_size);
     loop(How::serial, top, bottom, [&](Value* i) {
       loop(How::simd, from, to, [&](Value* j) {
@@ -198,57 +228,88 @@ class Tiles {
     loop(How::serial, e_.i64(0), blocks, [&](Value* block) {
       Value* first = mul(block, block_depth);
       Value* depth = sub(least(add(first, block_depth), depth_), first);
-      tile_product(left, right, top, bottom, from, to, first, depth);
+      copy_right(right, from, to, first, depth);
+      loop(How::serial, e_.i64(0), ceiling(sub(bottom, top), e_.i64(kBlockRows)), [&](Value* b) {
+        Value* begin = add(top, scaled(b, kBlockRows));
+        Value* end = least(add(begin, e_.i64(kBlockRows)), bottom);
+        copy_left(left, begin, end, first, depth);
+        block_product(left, right, begin, end, from, to, depth);
+      });
     });
   }
 
-  void tile_product(const TensorRef& left, const TensorRef& right, Value* top, Value* bottom, Value* from, Value* to,
-                    Value* first, Value* depth) {
-    Value* groups = ceiling(sub(bottom, top), e_.i64(kRows));
-    Value* panels = ceiling(sub(to, from), e_.i64(panel_));
-    // The left block keeps the order of its source.
+  /// The left block keeps the order of its source, by strips of rows where that is the columns'.
+  Value* in_block(Value* row, Value* k) {
+    if (!runs_down(left_)) return add(scaled(row, kDepth), k);
+    Value* strip = e_.op(Opcode::floordiv_, {row, e_.i64(kStripRows)});
+    Value* in_strip = e_.op(Opcode::mod_, {row, e_.i64(kStripRows)});
+    return add(add(scaled(strip, kStripRows * kDepth), scaled(k, kStripRows)), in_strip);
+  }
+
+  /// The right factor's panels lie one after the other, rows of a panel one below the other.
+  Value* in_panel(Value* panel, Value* k, Value* column) {
+    return add(add(scaled(panel, kDepth * panel_), scaled(k, panel_)), column);
+  }
+
+  Value* columns_of(Value* panel, Value* from, Value* to) {
+    return least(sub(sub(to, from), scaled(panel, panel_)), e_.i64(panel_));
+  }
+
+  void copy_left(const TensorRef& left, Value* top, Value* bottom, Value* first, Value* depth) {
+    Value *height = sub(bottom, top), *last = sub(bottom, e_.i64(1));
+    const auto copy = [&](Value* row, Value* k, Value* to) { store(left, element(left_, row, add(first, k)), to); };
     const bool down = runs_down(left_);
-    const int64_t row_step = down ? 1 : kDepth, depth_step = down ? kTileRows : 1;
-    Value* last = sub(bottom, e_.i64(1));
-    const auto copy_left = [&](Value* i, Value* k, bool past_end) {
-      Value* row = add(top, i);
-      Value* x = element(left_, past_end ? least(row, last) : row, add(first, k));
-      store(left, x, add(scaled(i, row_step), scaled(k, depth_step)));
-    };
-    Value* height = sub(bottom, top);
     if (down) {
-      loop(How::serial, e_.i64(0), depth,
-           [&](Value* k) { loop(How::simd, e_.i64(0), height, [&](Value* i) { copy_left(i, k, false); }); });
+      loop(How::serial, e_.i64(0), ceiling(height, e_.i64(kStripRows)), [&](Value* strip) {
+        Value* begin = scaled(strip, kStripRows);
+        loop(How::serial, e_.i64(0), depth, [&](Value* k) {
+          loop(How::simd, e_.i64(0), least(sub(height, begin), e_.i64(kStripRows)), [&](Value* i) {
+            Value* to = add(add(scaled(strip, kStripRows * kDepth), scaled(k, kStripRows)), i);
+            copy(add(add(top, begin), i), k, to);
+          });
+        });
+      });
     }
-    loop(How::serial, down ? height : e_.i64(0), scaled(groups, kRows),
-         [&](Value* i) { loop(How::simd, e_.i64(0), depth, [&](Value* k) { copy_left(i, k, true); }); });
-    const auto in_panel = [&](Value* p, Value* k, Value* j) {
-      return add(add(scaled(p, kDepth * panel_), scaled(k, panel_)), j);
-    };
-    const auto columns_of = [&](Value* p) { return least(sub(sub(to, from), scaled(p, panel_)), e_.i64(panel_)); };
-    loop(How::serial, e_.i64(0), panels, [&](Value* p) {
-      Value* start = add(from, scaled(p, panel_));
-      const auto copy = [&](Value* k, Value* j) {
-        store(right, element(right_, add(first, k), add(start, j)), in_panel(p, k, j));
-      };
-      if (runs_down(right_)) {
-        loop(How::serial, e_.i64(0), columns_of(p),
-             [&](Value* j) { loop(How::serial, e_.i64(0), depth, [&](Value* k) { copy(k, j); }); });
-      } else {
-        loop(How::serial, e_.i64(0), depth,
-             [&](Value* k) { loop(How::simd, e_.i64(0), columns_of(p), [&](Value* j) { copy(k, j); }); });
-      }
+    loop(How::serial, down ? height : e_.i64(0), scaled(ceiling(height, e_.i64(kRows)), kRows), [&](Value* i) {
+      loop(How::simd, e_.i64(0), depth, [&](Value* k) { copy(least(add(top, i), last), k, in_block(i, k)); });
     });
-    loop(How::serial, e_.i64(0), panels, [&](Value* p) {
+  }
+
+  void copy_right(const TensorRef& right, Value* from, Value* to, Value* first, Value* depth) {
+    Value* panels = ceiling(sub(to, from), e_.i64(panel_));
+    const auto copy = [&](Value* p, Value* k, Value* j) {
+      Value* column = add(add(from, scaled(p, panel_)), j);
+      store(right, element(right_, add(first, k), column), in_panel(p, k, j));
+    };
+    if (runs_down(right_)) {
+      loop(How::serial, e_.i64(0), panels, [&](Value* p) {
+        loop(How::serial, e_.i64(0), columns_of(p, from, to),
+             [&](Value* j) { loop(How::serial, e_.i64(0), depth, [&](Value* k) { copy(p, k, j); }); });
+      });
+    } else {
+      // Along the rows: of memory that lies in order the processor fetches what comes next.
+      loop(How::serial, e_.i64(0), depth, [&](Value* k) {
+        loop(How::serial, e_.i64(0), panels,
+             [&](Value* p) { loop(How::simd, e_.i64(0), columns_of(p, from, to), [&](Value* j) { copy(p, k, j); }); });
+      });
+    }
+  }
+
+  void block_product(const TensorRef& left, const TensorRef& right, Value* top, Value* bottom, Value* from, Value* to,
+                     Value* depth) {
+    Value* groups = ceiling(sub(bottom, top), e_.i64(kRows));
+    loop(How::serial, e_.i64(0), ceiling(sub(to, from), e_.i64(panel_)), [&](Value* p) {
       Value* start = add(from, scaled(p, panel_));
       // Groups of rows that begin above the panel's last column.
       Value* above = symmetric_ ? ceiling(sub(add(start, e_.i64(panel_)), top), e_.i64(kRows)) : groups;
       loop(How::serial, e_.i64(0), least(groups, above), [&](Value* g) {
         Value* row = scaled(g, kRows);
+        const bool down = runs_down(left_);
+        Value* corner = in_block(row, e_.i64(0));
         group(
-            add(top, row), bottom, e_.i64(0), columns_of(p), depth, false,
+            add(top, row), bottom, e_.i64(0), columns_of(p, from, to), depth, false,
             [&](int64_t m, Value*, Value* k) {
-              return load(left, add(add(scaled(g, kRows * row_step), e_.i64(m * row_step)), scaled(k, depth_step)));
+              return load(left, add(add(corner, e_.i64(down ? m : m * kDepth)), scaled(k, down ? kStripRows : 1)));
             },
             [&](Value* k, Value* j) { return load(right, in_panel(p, k, j)); },
             [&](Value* j) { return add(start, j); });
@@ -261,8 +322,8 @@ class Tiles {
   const DType dtype_;
   const TensorRef left_, right_, out_;
   Value *const rows_, *const columns_, *const depth_;
-  const bool symmetric_;  // the left factor is the right one's transpose
-  const int64_t panel_;
+  const bool symmetric_;          // the left factor is the right one's transpose
+  const int64_t panel_, widest_;  // columns of a panel, and of the widest tile
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ struct Region {
   bool any_count = false;   // slices may have any number of elements: none is broadcast for having one at entry
   bool auto_simd = true;    // array statements have lanes without being told
   bool for_device = false;  // the code is for a device, wherever the arrays are
+  int workers = 1;          // threads that the code is for; sizes may depend on it
 };
 
 struct Result {

@@ -36,6 +36,14 @@ struct Arg {
   std::vector<int64_t> shape, strides;
 };
 
+/// 0, 1, 2, … 99, 0, …
+template <class T>
+std::vector<T> counting(size_t n) {
+  std::vector<T> values(n);
+  for (size_t i = 0; i < n; ++i) values[i] = static_cast<T>(i % 100);
+  return values;
+}
+
 inline Arg scalar_arg(Word w) { return {w, false, {}, 0, {}, {}}; }
 
 /// A C-contiguous array; `stride` (1-D only) in elements spreads it, a negative one reverses it.

@@ -44,13 +44,6 @@ Arg at_offset(Arg array, size_t offset, size_t size) {
   return array;
 }
 
-template <class T>
-std::vector<T> counting(size_t n) {
-  std::vector<T> values(n);
-  for (size_t i = 0; i < n; ++i) values[i] = static_cast<T>(i % 100);
-  return values;
-}
-
 TEST(Streams, WholeVectorsOfEveryType) {
   const std::pair<const char*, const char*> moves[] = {{"f64", "vmovntpd"}, {"f32", "vmovntps"}, {"i64", "vmovntdq"},
                                                        {"i32", "vmovntdq"}, {"i16", "vmovntdq"}, {"u8", "vmovntdq"}};

@@ -19,6 +19,8 @@ SHAPES = [
     (505, 7, 513),
     (1009, 40, 31),
     (3, 700, 700),
+    (490, 193, 23),
+    (9, 40, 4500),
     (0, 4, 5),
     (4, 0, 5),
     (200, 0, 300),
@@ -114,6 +116,17 @@ def test_a_matrix_times_its_transpose(shape, dtype, threads):
         assert_product(got, want, depth)
         np.testing.assert_array_equal(got, got.T)
     assert_product(with_threads(shifted_gram)(a), a[:, 1:].T @ a[:, :-1], shape[0])
+
+
+@pytest.mark.parametrize("threads", [1, 3, 4, 6])
+def test_the_tiles_are_dealt_to_any_number_of_threads(threads):
+    a, b = operands((250, 200, 70), "float64")
+    with_threads = appy.jit(strict=True, threads=threads)
+    assert_product(with_threads(product)(a, b), a @ b, 200)
+    assert_product(with_threads(left_turned)(a.T.copy(), b), a @ b, 200)
+    assert_product(with_threads(shifted_gram)(a), a[:, 1:].T @ a[:, :-1], 250)
+    got, _ = with_threads(gram)(a)
+    assert_product(got, a.T @ a, 250)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -1,0 +1,65 @@
+// Loops with several sums compute long enough for memory to bring what they, or the code behind them, load next.
+#include <algorithm>
+
+#include "cpu/vector_loop.h"
+
+namespace appy::cpu {
+
+using ir::Opcode;
+
+namespace {
+
+constexpr int kCacheLine = 64;
+constexpr size_t kSumsToPrefetch = 4;
+constexpr int kRowsAhead = 16;  // of four sums on four vectors: as long as the last-level cache takes
+
+}  // namespace
+
+void VectorLoop::prefetch_rows(const ir::Op& op, const Place& p) {
+  const ir::Op* loop = op.parent->owner;
+  if (!exec_.all || loop == &loop_ || loop->code != Opcode::for_ || loop->results.size() < kSumsToPrefetch) return;
+  const Form form = address_form(op);
+  for (const auto& [term, stride] : form.terms) {
+    if (term != loop->blocks[0]->args[0] || stride.constant()) continue;
+    const x86::Gp row = f_.stride_reg(form.view, stride);
+    x86::Gp ahead = cc_.newGpq(), at = cc_.newGpq();
+    f_.hoist(f_.home(form.view), [&] { cc_.imul(ahead, row, kRowsAhead); });
+    x86::Mem first = p.base;
+    first.setSize(0);
+    cc_.lea(at, first);
+    for (int line = 0; line < unroll_ * bytes(op.result()->type.dtype); line += kCacheLine) {
+      cc_.prefetcht0(x86::ptr(at, ahead, 0, line));
+    }
+  }
+}
+
+void VectorLoop::prefetch_behind(const ir::Op& loop) {
+  if (!exec_.all || loop.code != Opcode::for_ || loop.results.size() < kSumsToPrefetch) return;
+  const auto made_before = [&](const ir::Value& v) {
+    for (const ir::Op* op = &loop; op; op = op->next) {
+      if (op == v.op) return false;
+    }
+    return true;
+  };
+  for (const ir::Op* op = loop.next; op; op = op->next) {
+    if (op->code != Opcode::load_) continue;
+    const Form form = address_form(*op);
+    const int element = ir::size_of(op->result()->type.dtype);
+    bool along = false;
+    const auto whole_vectors = [&](const auto& term) {
+      const bool linear = term.first == d_.linear() && term.second.constant() && term.second.known == element;
+      along |= linear;
+      return (linear || !varying(term.first)) && made_before(*term.first);
+    };
+    if (!made_before(*form.view) || !std::ranges::all_of(form.terms, whole_vectors) || !along) continue;
+    Place p = place(*op);
+    if (p.kind != Place::Kind::contiguous) continue;
+    p.base.setSize(0);
+    // A line more than the vectors have where they begin in the middle of one.
+    const int size = unroll_ * bytes(op->result()->type.dtype);
+    for (int line = 0; line < size; line += kCacheLine) cc_.prefetcht0(p.base.cloneAdjusted(line));
+    cc_.prefetcht0(p.base.cloneAdjusted(size - 1));
+  }
+}
+
+}  // namespace appy::cpu

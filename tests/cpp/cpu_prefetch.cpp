@@ -1,0 +1,67 @@
+// What is asked of memory ahead of time: which loads qualify, and that what is computed stays the same.
+#include <regex>
+
+#include "cpu_harness.h"
+
+namespace appy::cpu::testing {
+namespace {
+
+/// `sums` sums over the rows of a[m, n], whose total is added to what `place` of o holds, behind `between`.
+std::string sums_over_rows(int sums, const std::string& place, const std::string& between = "") {
+  std::string types, names, inits, next, body, total = "%r0";
+  for (int k = 0; k < sums; ++k) {
+    const std::string n = std::to_string(k), comma = k ? ", " : "";
+    types += comma + "f64";
+    names += comma + "%r" + n;
+    inits += comma + "%c" + n + " = %f";
+    next += comma + "%n" + n;
+    body += "      %n" + n + " = add %c" + n + ", %v : f64\n";
+  }
+  std::string after;
+  for (int k = 1; k < sums; ++k) {
+    after += "    %t" + std::to_string(k) + " = mul " + total + ", %r" + std::to_string(k) + " : f64\n";
+    total = "%t" + std::to_string(k);
+  }
+  return "region @r(%m: i64, %n: i64, %a: f64[2,c], %o: f64[1,c], %p: i64[1,c]) {\n  %zero = const 0 : i64\n"
+         "  %one = const 1 : i64\n  %f = const 0.0 : f64\n  for simd %j = %zero to %n step %one {\n    " +
+         names + " = for %k = %zero to %m step %one carry(" + inits + ") : " + types +
+         " {\n      %v = load %a[%k, %j] : f64\n" + body + "      yield " + next + "\n    }\n" + after + between +
+         "    %old = load %o[" + place + "] : f64\n    %new = add %old, " + total + " : f64\n    store %new, %o[" +
+         place + "]\n    yield\n  }\n  yield\n}\n";
+}
+
+/// Instructions that ask for memory at a place with no stride of rows in it, before the first sum.
+int asked(const std::string& text, Isa isa) {
+  const auto graph = ir::parse(text);
+  EXPECT_EQ(ir::verify(*graph), "") << text;
+  const std::string listing = code_of(*graph, isa, 0)->listing();
+  const std::string before = listing.substr(0, listing.find("vaddpd"));
+  int found = 0;
+  for (size_t at = 0; (at = before.find("prefetcht0", at)) != std::string::npos; ++at) ++found;
+  return found;
+}
+
+TEST(Prefetch, WhatIsLoadedBehindSeveralSums) {
+  const std::string row = "    %q = load %p[%zero] : i64\n";
+  for (Isa isa : isas()) {
+    const int rows = asked(sums_over_rows(4, "2*%j"), isa);  // of the matrix alone
+    EXPECT_GT(asked(sums_over_rows(4, "%j"), isa), rows);
+    EXPECT_EQ(asked(sums_over_rows(4, "%m"), isa), rows);
+    EXPECT_EQ(asked(sums_over_rows(4, "%j + %q", row), isa), rows) << "the place is not known before the loop";
+    EXPECT_EQ(asked(sums_over_rows(3, "%j"), isa), 0);
+  }
+}
+
+TEST(Prefetch, ChangesNoResult) {
+  for (int64_t n : {0, 1, 8, 37, 128}) {
+    for (int64_t m : {0, 1, 5}) {
+      const auto size = static_cast<size_t>(m * n);
+      expect_same(sums_over_rows(4, "%j"),
+                  {scalar_arg(word(m)), scalar_arg(word(n)), array_arg(counting<double>(size), {m, n}),
+                   array_arg(counting<double>(static_cast<size_t>(n))), array_arg(counting<int64_t>(1))});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace appy::cpu::testing

@@ -257,7 +257,7 @@ x86::Reg VectorLoop::negative(DType t, x86::Vec a) {
   return widen(m, size);
 }
 
-x86::Reg VectorLoop::compare_int(Opcode code, DType t, x86::Vec a, x86::Vec b) {
+x86::Reg VectorLoop::compare_int(Opcode code, DType t, x86::Vec a, x86::Vec b, x86::Reg under) {
   const int size = ir::size_of(t);
   const bool sign = ir::is_signed(t);
   if (avx512_) {
@@ -267,7 +267,8 @@ x86::Reg VectorLoop::compare_int(Opcode code, DType t, x86::Vec a, x86::Vec b) {
                           : code == Opcode::ne_ ? 4
                           : code == Opcode::ge_ ? 5
                                                 : 6;
-    x86::Reg to = new_mask();
+    x86::Reg to = under.isValid() ? under : new_mask();
+    if (under.isValid()) cc_.k(under.as<x86::KReg>());
     cc_.emit(sign ? by_size(size, Id::kIdVpcmpb, Id::kIdVpcmpw, Id::kIdVpcmpd, Id::kIdVpcmpq)
                   : by_size(size, Id::kIdVpcmpub, Id::kIdVpcmpuw, Id::kIdVpcmpud, Id::kIdVpcmpuq),
              to, a, b, asmjit::Imm(predicate));

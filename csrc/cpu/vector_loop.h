@@ -194,9 +194,10 @@ class VectorLoop {
   x86::Reg int_divide(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b);
   /// i64 with AVX-512; `known` is b where that is a constant, else 0.
   x86::Reg wide_divide(ir::Opcode, x86::Reg a, x86::Reg b, int64_t known);
-  x86::Reg compare(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b);
-  x86::Reg compare_int(ir::Opcode, ir::DType, x86::Vec a, x86::Vec b);
-  x86::Reg compare_real(int predicate, ir::DType, x86::Reg a, x86::Reg b);
+  /// With AVX-512 `under` may be a mask, which becomes false where the comparison is.
+  x86::Reg compare(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg under = {});
+  x86::Reg compare_int(ir::Opcode, ir::DType, x86::Vec a, x86::Vec b, x86::Reg under = {});
+  x86::Reg compare_real(int predicate, ir::DType, x86::Reg a, x86::Reg b, x86::Reg under = {});
   x86::Reg overflow(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b);
   x86::Reg negative(ir::DType, x86::Vec);  // mask of the sign bits
   x86::Vec sign_mask(ir::DType, bool inverted);
@@ -314,6 +315,12 @@ class VectorLoop {
   std::vector<x86::Mem> take_folded(const ir::Value*);
   /// One instruction with a memory operand, if a load waits to become one.
   bool with_memory(const ir::Op&);
+
+  // Instructions under a mask (vector_predicate.cpp).
+  /// Is the value what its only user, with AVX-512, makes under a mask?
+  bool predicated(const ir::Value*) const;
+  /// Emits the op if one of its operands is.
+  bool under_mask(const ir::Op&);
   /// Is `user` the last reader of these registers, and may it write its result there?
   bool dies(const ir::Value*, const ir::Op& user) const;
 

@@ -24,7 +24,7 @@ void VectorLoop::pure(const ir::Op& op) {
   const DType from = op.operands[0]->type.dtype;
   if (f_.module().uses[v->id] == 0 || d_.narrow_index(v)) return;
   if (op.code == Opcode::mul_ && f_.deferred(op)) return;
-  if (negates_for_fma(v)) return;
+  if (negates_for_fma(v) || predicated(v) || under_mask(op)) return;
   if ((op.code == Opcode::add_ || op.code == Opcode::sub_) && is_float(t) && fused(op)) return;
   if (op.code == Opcode::fma_) {
     fused(op);
@@ -324,7 +324,7 @@ x86::Reg VectorLoop::real_op(Opcode code, DType t, x86::Reg a, x86::Reg b, x86::
   return to;
 }
 
-x86::Reg VectorLoop::compare(Opcode code, DType t, x86::Reg a, x86::Reg b) {
+x86::Reg VectorLoop::compare(Opcode code, DType t, x86::Reg a, x86::Reg b, x86::Reg under) {
   if (t == DType::bool_) {
     switch (code) {
       case Opcode::eq_:
@@ -341,21 +341,21 @@ x86::Reg VectorLoop::compare(Opcode code, DType t, x86::Reg a, x86::Reg b) {
         return mask_not(mask_andn(b, a));
     }
   }
-  if (!is_float(t)) return compare_int(code, t, as_vec(a), as_vec(b));
+  if (!is_float(t)) return compare_int(code, t, as_vec(a), as_vec(b), under);
   const bool wide = t == DType::f64_;
   switch (code) {
     case Opcode::eq_:
-      return compare_real(0x00, t, a, b);
+      return compare_real(0x00, t, a, b, under);
     case Opcode::ne_:
-      return compare_real(0x04, t, a, b);
+      return compare_real(0x04, t, a, b, under);
     case Opcode::lt_:
-      return compare_real(0x11, t, a, b);
+      return compare_real(0x11, t, a, b, under);
     case Opcode::le_:
-      return compare_real(0x12, t, a, b);
+      return compare_real(0x12, t, a, b, under);
     case Opcode::gt_:
-      return compare_real(0x1e, t, a, b);
+      return compare_real(0x1e, t, a, b, under);
     case Opcode::ge_:
-      return compare_real(0x1d, t, a, b);
+      return compare_real(0x1d, t, a, b, under);
     case Opcode::isnan_:
       return compare_real(0x03, t, a, a);
     case Opcode::signbit_:
@@ -368,10 +368,11 @@ x86::Reg VectorLoop::compare(Opcode code, DType t, x86::Reg a, x86::Reg b) {
   }
 }
 
-x86::Reg VectorLoop::compare_real(int predicate, DType t, x86::Reg a, x86::Reg b) {
+x86::Reg VectorLoop::compare_real(int predicate, DType t, x86::Reg a, x86::Reg b, x86::Reg under) {
   const bool wide = t == DType::f64_;
   if (avx512_) {
-    x86::Reg to = new_mask();
+    x86::Reg to = under.isValid() ? under : new_mask();
+    if (under.isValid()) cc_.k(under.as<x86::KReg>());
     cc_.emit(wide ? Id::kIdVcmppd : Id::kIdVcmpps, to, a, b, asmjit::Imm(predicate));
     return to;
   }

@@ -37,6 +37,9 @@ namespace {
 constexpr std::string_view kStage = "jam";
 /// Operations of the loop inside, in all copies: more would only be a lot of code.
 constexpr int64_t kMostOps = 160;
+/// So many iterations of a loop run together at most, and so many of one around vectors of several sums.
+constexpr int64_t kMostCopies = 4;
+constexpr int64_t kMostOfOne = 8;
 /// Loads for each sum, compared with those before: for less it is only more code.
 constexpr double kWorthIt = 0.75;
 
@@ -299,7 +302,7 @@ class Jam {
       if (targets[n].copies < 2) continue;
       Ranges ranges(graph_);
       Op& loop = *targets[n].loop;
-      const auto order = order_to_jam(graph_, ranges, loop, sums_);
+      const auto order = order_to_jam(graph_, ranges, loop, sums_, targets[n].copies);
       if (!order || !order->jammed.count(inside)) continue;
       remark(graph_, ir::Severity::note, kStage, loop.loc,
              std::to_string(targets[n].copies) + " iterations of the loop at " + line_of(graph_, loop.loc) +
@@ -366,7 +369,7 @@ class Jam {
       });
       if (!shared || !own) continue;
       Ranges ranges(graph_);
-      const auto order = order_to_jam(graph_, ranges, *at, sums_);
+      const auto order = order_to_jam(graph_, ranges, *at, sums_, kMostCopies);
       if (order && order->jammed.count(&sums)) targets.push_back({at});
     }
     return targets;
@@ -388,7 +391,15 @@ class Jam {
     const auto carried = static_cast<int64_t>(sums.results.size());
     double least = kWorthIt * static_cast<double>(loads.size()) / static_cast<double>(carried) + 1e-9;
     int64_t inner_best = 1, outer_best = 1;
-    for (int64_t inner = 1; inner <= kMostCopies; inner *= 2) {
+    const int64_t most = across || targets.size() > 1 ? kMostCopies : kMostOfOne;
+    for (int64_t inner = 1; inner <= most; inner *= 2) {
+      if (inner > kMostCopies) {
+        // More iterations are left behind the last group.
+        least *= kWorthIt;
+        Ranges ranges(graph_);
+        const auto order = order_to_jam(graph_, ranges, *targets[0].loop, sums_, inner);
+        if (!order || !order->jammed.count(&sums)) break;
+      }
       for (int64_t outer = 1; outer <= (targets.size() > 1 ? kMostCopies : 1); ++outer) {
         int64_t made = 0, kept = 1;
         for (const std::vector<bool>& load : loads) {

@@ -42,8 +42,8 @@ bool is_overwritten(const Op& loop, size_t k) {
 /// A loop whose iterations can be jammed, and how.
 class Candidate {
  public:
-  Candidate(ir::Graph& graph, Ranges& ranges, Op& loop, const std::set<const Op*>& sums)
-      : graph_(graph), ranges_(ranges), loop_(loop), sums_(sums) {}
+  Candidate(ir::Graph& graph, Ranges& ranges, Op& loop, const std::set<const Op*>& sums, int64_t copies)
+      : graph_(graph), ranges_(ranges), loop_(loop), sums_(sums), copies_(copies) {}
 
   std::optional<JamOrder> find() {
     if (!is_unit(loop_) || !left_by_yield_only(loop_) || loop_.loop->simd || loop_.mapping != ir::Mapping::none ||
@@ -153,7 +153,7 @@ class Candidate {
         const Distance d = distance(*x, *y, loop_);
         if (d.kind == Distance::Kind::none) continue;
         if (d.kind == Distance::Kind::constant &&
-            (d.iterations == 0 || d.iterations >= kMostCopies || d.iterations <= -kMostCopies)) {
+            (d.iterations == 0 || d.iterations >= copies_ || d.iterations <= -copies_)) {
           continue;
         }
         const Place earlier = place_of(*x), later = place_of(*y);
@@ -164,9 +164,9 @@ class Candidate {
     return true;
   }
 
-  /// x, up to kMostCopies - 1 iterations before y, touches another element than y.
+  /// x, up to copies_ - 1 iterations before y, touches another element than y.
   bool touch_others(const Op& x, const Op& y) {
-    for (int64_t d = 1; d < kMostCopies; ++d) {
+    for (int64_t d = 1; d < copies_; ++d) {
       bool differ = false;
       for (size_t n = 0; n < x.access->offset.size() && !differ; ++n) {
         Affine before = row_at(ranges_, x, n, x);
@@ -188,6 +188,7 @@ class Candidate {
   Ranges& ranges_;
   Op& loop_;
   const std::set<const Op*>& sums_;
+  const int64_t copies_;
   JamOrder order_;
 };
 
@@ -211,8 +212,9 @@ bool JamOrder::reads_chained(const Op& op) const {
   return any;
 }
 
-std::optional<JamOrder> order_to_jam(ir::Graph& graph, Ranges& ranges, Op& loop, const std::set<const Op*>& sums) {
-  return Candidate(graph, ranges, loop, sums).find();
+std::optional<JamOrder> order_to_jam(ir::Graph& graph, Ranges& ranges, Op& loop, const std::set<const Op*>& sums,
+                                     int64_t copies) {
+  return Candidate(graph, ranges, loop, sums, copies).find();
 }
 
 }  // namespace appy::passes

@@ -10,9 +10,6 @@
 
 namespace appy::passes {
 
-/// So many iterations run together at most.
-constexpr int64_t kMostCopies = 4;
-
 /// Is it a loop inside of which there is none, that does nothing but load and add up?
 bool adds_up(const ir::Op&);
 
@@ -27,7 +24,8 @@ struct JamOrder {
   bool is_late_result(const ir::Op& loop, size_t k) const { return chained.count(loop.results[k]) != 0; }
 };
 
-/// The order for a few iterations of `loop` around some of `sums`, or nothing where they cannot be jammed.
-std::optional<JamOrder> order_to_jam(ir::Graph&, Ranges&, ir::Op& loop, const std::set<const ir::Op*>& sums);
+/// The order for up to `copies` iterations of `loop` around some of `sums`, or nothing where they cannot be jammed.
+std::optional<JamOrder> order_to_jam(ir::Graph&, Ranges&, ir::Op& loop, const std::set<const ir::Op*>& sums,
+                                     int64_t copies);
 
 }  // namespace appy::passes

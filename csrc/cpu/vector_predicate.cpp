@@ -1,0 +1,116 @@
+// Instructions under a mask, which AVX-512 has of everything: the sum of what a condition selects is one addition, and
+// the second of two comparisons gives their conjunction.
+#include <algorithm>
+
+#include "cpu/vector_loop.h"
+#include "cpu/vector_regs.h"
+
+namespace appy::cpu {
+
+namespace Id = x86::Inst;
+using ir::DType;
+using ir::Opcode;
+
+namespace {
+
+bool is_zero(const ir::Value* v) {
+  if (!v->op || v->op->code != Opcode::const_) return false;
+  const DType t = v->type.dtype;
+  const ir::Word sign = ir::is_real(t) ? ir::Word{1} << (8 * ir::size_of(t) - 1) : 0;
+  return (v->op->imm & ~sign) == 0;
+}
+
+bool compares(Opcode code) {
+  switch (code) {
+    case Opcode::eq_:
+    case Opcode::ne_:
+    case Opcode::lt_:
+    case Opcode::le_:
+    case Opcode::gt_:
+    case Opcode::ge_:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Is v a sum that the block's loop carries? One that begins with 0 is never -0, so that 0 may be added or not.
+bool carries_sum(const ir::Value* v, const ir::Block& block) {
+  const ir::Op* loop = block.owner;
+  if (v->op || !loop || loop->code != Opcode::for_) return false;
+  const auto at = std::ranges::find(block.args, v);
+  return at > block.args.begin() && at != block.args.end() &&
+         loop->loop->carried[static_cast<size_t>(at - block.args.begin() - 1)].combiner == ir::Combiner::sum_;
+}
+
+InstId addition(DType t) {
+  switch (ir::size_of(t)) {
+    case 1:
+      return Id::kIdVpaddb;
+    case 2:
+      return Id::kIdVpaddw;
+    case 4:
+      return t == DType::f32_ ? Id::kIdVaddps : Id::kIdVpaddd;
+    default:
+      return t == DType::f64_ ? Id::kIdVaddpd : Id::kIdVpaddq;
+  }
+}
+
+}  // namespace
+
+bool VectorLoop::predicated(const ir::Value* v) const {
+  if (!avx512_ || !varying(v) || !v->op || f_.module().uses[v->id] != 1) return false;
+  const ir::Op &op = *v->op, &user = *f_.module().user[v->id];
+  // A register that the loop carries may have its next value where the user stands.
+  const auto stays = [&](const ir::Value* o) {
+    return o->op || std::ranges::find(op.parent->args, o) == op.parent->args.end();
+  };
+  if (user.parent != op.parent || !std::ranges::all_of(op.operands, stays)) return false;
+  const DType t = v->type.dtype;
+  if (user.code == Opcode::and_ && t == DType::bool_) {
+    return compares(op.code) && op.operands[0]->type.dtype != DType::bool_ && user.operands[1] == v;
+  }
+  if (user.code != Opcode::add_ || t == DType::bool_ || (ir::is_real(t) && ir::size_of(t) < 4)) return false;
+  const bool counts = op.code == Opcode::cast_ && op.operands[0]->type.dtype == DType::bool_ && !ir::is_real(t);
+  const bool selects = op.code == Opcode::select_ && is_zero(op.operands[2]);
+  const ir::Value* other = user.operands[user.operands[0] == v ? 1 : 0];
+  return (counts || selects) && carries_sum(other, *op.parent);
+}
+
+bool VectorLoop::under_mask(const ir::Op& op) {
+  if (op.code != Opcode::add_ && op.code != Opcode::and_) return false;
+  const size_t which = predicated(op.operands[0]) ? 0 : 1;
+  if (!predicated(op.operands[which])) return false;
+  const ir::Op& made = *op.operands[which]->op;
+  const ir::Value* v = op.result();
+  const DType t = v->type.dtype;
+  auto target = targets_.find(v->id);
+  const Regs before = get(op.operands[1 - which]);
+  Regs to;
+  if (op.code == Opcode::and_) {
+    const Regs a = get(made.operands[0]), b = get(made.operands[1]);
+    const DType compared = made.operands[0]->type.dtype;
+    const ir::Value* first = op.operands[0];
+    const bool own = first->op && compares(first->op->code) && f_.module().uses[first->id] == 1;
+    to = own && !targets_.contains(first->id) && !merges_.contains(first->id) ? before : copy(before, t);
+    for (size_t u = 0; u < to.size(); ++u) compare(made.code, compared, a[u], b[u], to[u]);
+    if (target != targets_.end()) {
+      assign(target->second, to);
+      to = target->second;
+    }
+    return set(v, to), true;
+  }
+  const bool counts = made.code == Opcode::cast_;
+  const int size = ir::size_of(t);
+  const Regs mask = get(made.operands[0]);
+  const Regs addend = counts ? Regs(mask.size(), sized(broadcast_bits(size, 1), bytes(t))) : get(made.operands[1]);
+  to = target != targets_.end() ? target->second : fresh(t);
+  for (size_t u = 0; u < to.size(); ++u) {
+    f_.move(to[u], before[u]);
+    cc_.k(mask[u].as<x86::KReg>()).emit(addition(t), to[u], to[u], addend[u]);
+  }
+  set(v, to);
+  return true;
+}
+
+}  // namespace appy::cpu

@@ -9,8 +9,8 @@
 
 namespace appy::cpu {
 
-/// Computed on in vector registers. What f16 there is in a graph by then is loaded, stored, chosen and converted: it is
-/// an unsigned integer of 16 bits to the backend.
+/// Computed on in vector registers. What f16 and bf16 there is in a graph by then is loaded, stored, chosen and
+/// converted: it is an unsigned integer of 16 bits to the backend.
 inline bool is_float(ir::DType t) { return t == ir::DType::f32_ || t == ir::DType::f64_; }
 
 enum class Isa : uint8_t { none, avx2, avx512 };

@@ -109,8 +109,9 @@ class Function {
   bool deferred(const ir::Op&) const;
   void jump_if(const ir::Value* condition, bool when, asmjit::Label to);
   void canonicalize(x86::Gp, ir::DType);
-  void half_to_float(x86::Xmm to, x86::Gp from);
-  void float_to_half(x86::Gp to, x86::Xmm from);
+  void half_to_float(ir::DType, x86::Xmm to, x86::Gp from);
+  void float_to_bfloat(x86::Gp to, x86::Xmm from);
+  void float_to_half(ir::DType, x86::Gp to, x86::Xmm from);
   /// One pure op on registers, for reductions too.
   void arithmetic(ir::Opcode, ir::DType, x86::Reg to, x86::Reg a, x86::Reg b);
   void call(const void* target, x86::Reg result, std::span<const x86::Reg> args);

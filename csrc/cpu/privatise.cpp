@@ -133,7 +133,7 @@ const Word* args_of(const Closure* closure) { return reinterpret_cast<const Word
 bool can_privatise(DType t, Combiner c) {
   switch (c) {
     case Combiner::sum_:
-      return t != DType::bool_ && t != DType::f16_;
+      return t != DType::bool_ && !ir::is_half(t);
     case Combiner::prod_:
     case Combiner::pymin_:
     case Combiner::pymax_:

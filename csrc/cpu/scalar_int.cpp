@@ -27,6 +27,7 @@ void Function::canonicalize(x86::Gp r, DType t) {
       break;
     case DType::u16_:
     case DType::f16_:
+    case DType::bf16_:
       cc_.movzx(r.r32(), r.r16());
       break;
     case DType::u32_:

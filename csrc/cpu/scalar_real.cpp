@@ -250,12 +250,35 @@ void Function::emit_select(const ir::Op& op, x86::Reg to) {
   move(to, r);
 }
 
-void Function::half_to_float(x86::Xmm to, x86::Gp from) {
-  cc_.vmovd(to, from.r32());
-  cc_.vcvtph2ps(to, to);
+void Function::half_to_float(DType half, x86::Xmm to, x86::Gp from) {
+  if (half == DType::f16_) {
+    cc_.vmovd(to, from.r32());
+    cc_.vcvtph2ps(to, to);
+    return;
+  }
+  x86::Gp bits = cc_.newGpq();
+  cc_.mov(bits.r32(), from.r32());
+  cc_.shl(bits.r32(), 16);
+  cc_.vmovd(to, bits.r32());
 }
 
-void Function::float_to_half(x86::Gp to, x86::Xmm from) {
+void Function::float_to_bfloat(x86::Gp to, x86::Xmm from) {
+  x86::Gp bits = cc_.newGpq(), odd = cc_.newGpq(), nan = cc_.newGpq();
+  cc_.vmovd(bits.r32(), from);
+  cc_.mov(nan.r32(), bits.r32());
+  cc_.or_(nan.r32(), 0x400000);
+  cc_.mov(odd.r32(), bits.r32());
+  cc_.shr(odd.r32(), 16);
+  cc_.and_(odd.r32(), 1);
+  cc_.lea(bits.r32(), x86::ptr(bits, odd, 0, 0x7fff));
+  cc_.vucomiss(from, from);
+  cc_.cmovp(bits.r32(), nan.r32());
+  cc_.shr(bits.r32(), 16);
+  cc_.mov(to.r32(), bits.r32());
+}
+
+void Function::float_to_half(DType half_type, x86::Gp to, x86::Xmm from) {
+  if (half_type == DType::bf16_) return float_to_bfloat(to, from);
   x86::Xmm half = cc_.newXmm();
   cc_.vcvtps2ph(half, from, 0);
   cc_.vmovd(to.r32(), half);
@@ -266,10 +289,10 @@ void Function::emit_cast(DType to_type, DType from_type, x86::Reg to, const ir::
   const bool to_real = is_float(to_type), from_real = is_float(from_type);
   const bool wide = (to_real ? to_type : from_type) == DType::f64_;
   if (to_type == from_type) return move(to, reg(from));
-  if (from_type == DType::f16_ || to_type == DType::f16_) {
+  if (ir::is_half(from_type) || ir::is_half(to_type)) {
     APPY_CHECK(from_type == DType::f32_ || to_type == DType::f32_, "the pass `halves` leaves conversions by f32 only");
-    return to_type == DType::f16_ ? float_to_half(to.as<x86::Gp>(), xmm(from))
-                                  : half_to_float(to.as<x86::Xmm>(), gp(from));
+    return ir::is_half(to_type) ? float_to_half(to_type, to.as<x86::Gp>(), xmm(from))
+                                : half_to_float(from_type, to.as<x86::Xmm>(), gp(from));
   }
   if (to_real && from_real) {
     x86::Xmm a = xmm(from);
@@ -448,12 +471,12 @@ void Function::atomic_update(const ir::Op& op, DType t, x86::Mem at, x86::Reg va
     return;
   }
   const auto update = [&](x86::Reg sum, x86::Reg old) {
-    if (t != DType::f16_) return arithmetic(code, t, sum, old, value);
+    if (!ir::is_half(t)) return arithmetic(code, t, sum, old, value);
     x86::Xmm wide_old = cc_.newXmmSs(), wide_value = cc_.newXmmSs(), wide_sum = cc_.newXmmSs();
-    half_to_float(wide_old, old.as<x86::Gp>());
-    half_to_float(wide_value, value.as<x86::Gp>());
+    half_to_float(t, wide_old, old.as<x86::Gp>());
+    half_to_float(t, wide_value, value.as<x86::Gp>());
     arithmetic(code, DType::f32_, wide_sum, wide_old, wide_value);
-    float_to_half(sum.as<x86::Gp>(), wide_sum);
+    float_to_half(t, sum.as<x86::Gp>(), wide_sum);
   };
   if (alone_) {
     x86::Reg old = new_reg(t), sum = new_reg(t);

@@ -189,10 +189,29 @@ x86::Reg VectorLoop::int_to_real(DType to, DType from, x86::Vec a) {
   return r;
 }
 
+x86::Vec VectorLoop::bfloat_to_f32(x86::Vec a) {
+  return as_vec(shift_imm(Opcode::shl_, DType::u32_, convert_int(a, 2, false, 4), 16, {}));
+}
+
+x86::Vec VectorLoop::f32_to_bfloat(x86::Vec a) {
+  const int size = bytes(DType::f32_);
+  const auto bits = [&](uint32_t word) { return sized(broadcast_bits(4, word), size); };
+  // Half of the last place that is kept, less one where that place is even; the sum may carry into the exponent.
+  x86::Reg high = shift_imm(Opcode::shr_, DType::u32_, a, 16, {});
+  x86::Reg odd = int_op(Opcode::and_, DType::u32_, high, bits(1), {});
+  x86::Reg half = int_op(Opcode::add_, DType::u32_, odd, bits(0x7fff), {});
+  x86::Reg sum = int_op(Opcode::add_, DType::u32_, half, a, {});
+  x86::Reg nan = int_op(Opcode::or_, DType::u32_, a, bits(0x400000), {});
+  blend_into(DType::f32_, sum, compare_real(0x03, DType::f32_, a, a), nan);
+  return truncate_int(as_vec(shift_imm(Opcode::shr_, DType::u32_, sum, 16, {})), 4, 2);
+}
+
 x86::Reg VectorLoop::cast1(DType to, DType from, x86::Reg a) {
   if (to == from) return a;
-  if (from == DType::f16_ || to == DType::f16_) {
+  if (ir::is_half(from) || ir::is_half(to)) {
     APPY_CHECK(from == DType::f32_ || to == DType::f32_, "the pass `halves` leaves conversions by f32 only");
+    if (from == DType::bf16_) return bfloat_to_f32(as_vec(a));
+    if (to == DType::bf16_) return f32_to_bfloat(as_vec(a));
     x86::Vec r = vec(bytes(to));
     to == DType::f16_ ? cc_.vcvtps2ph(r, as_vec(a), 0) : cc_.vcvtph2ps(r, as_vec(a));
     return r;

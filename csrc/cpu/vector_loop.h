@@ -208,6 +208,8 @@ class VectorLoop {
   x86::Reg int_to_real(ir::DType to, ir::DType from, x86::Vec);
   x86::Vec convert_int(x86::Vec, int from, bool sign, int to);
   x86::Vec truncate_int(x86::Vec, int from, int to);
+  x86::Vec bfloat_to_f32(x86::Vec);
+  x86::Vec f32_to_bfloat(x86::Vec);
   x86::Vec i64_to_f64(x86::Vec, bool sign);
   x86::Vec f64_to_i64(x86::Vec);
   void by_lane(const ir::Op&);

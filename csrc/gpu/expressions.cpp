@@ -146,6 +146,8 @@ std::string integer(Opcode code, DType t, const Arguments& a) {
   }
 }
 
+}  // namespace
+
 std::string cast(DType to, DType from, const std::string& a) {
   const std::string type = type_of(to);
   if (to == from) return a;
@@ -154,7 +156,9 @@ std::string cast(DType to, DType from, const std::string& a) {
     if (from == DType::f64_) return "appy_double_to_half(" + a + ")";
     return "appy_double_to_half((double)" + a + ")";
   }
+  if (to == DType::bf16_) return "appy_float_to_bfloat(" + cast(DType::f32_, from, a) + ")";
   if (from == DType::f16_) return cast(to, DType::f32_, "appy_half_to_float(" + a + ")");
+  if (from == DType::bf16_) return cast(to, DType::f32_, "appy_bfloat_to_float(" + a + ")");
   if (to == DType::bool_) return a + " != 0";
   if (ir::is_real(from) && !ir::is_real(to)) {
     // Truncation to 32 signed bits and fewer is the low part of that to 64.
@@ -162,6 +166,8 @@ std::string cast(DType to, DType from, const std::string& a) {
   }
   return "(" + type + ")" + a;
 }
+
+namespace {
 
 std::string bitcast(DType to, DType from, const std::string& a) {
   if (to == DType::f64_) return "bits_double((u64)" + a + ")";
@@ -178,7 +184,8 @@ std::string literal(DType t, ir::Word word) {
     case DType::bool_:
       return word ? "true" : "false";
     case DType::f16_:
-      std::snprintf(text, sizeof text, "(f16)0x%llx", static_cast<unsigned long long>(word));
+    case DType::bf16_:
+      std::snprintf(text, sizeof text, "(%s)0x%llx", type_of(t), static_cast<unsigned long long>(word));
       return text;
     case DType::f32_:
     case DType::f64_: {
@@ -223,7 +230,7 @@ std::string expression(Opcode code, DType t, const Arguments& a) {
   if (const char* op = comparison(code)) return infix(op, a);
   if (t == DType::bool_) return boolean(code, a);
   if (ir::is_real(t)) {
-    APPY_CHECK(t != DType::f16_, "arithmetic on f16 is done in f32");
+    APPY_CHECK(!ir::is_half(t), "arithmetic on halves is done in f32");
     return real(code, a);
   }
   return integer(code, t, a);

@@ -12,6 +12,8 @@ namespace appy::gpu {
 const char* type_of(ir::DType);
 /// The type of its elements in memory: bool is a byte that is 0 or 1.
 const char* memory_type_of(ir::DType);
+/// `a` is a name or a call.
+std::string cast(ir::DType to, ir::DType from, const std::string& a);
 std::string literal(ir::DType, ir::Word);
 /// `arguments` are expressions that may be repeated: names or literals.
 std::string expression(const ir::Op&, const std::vector<std::string>& arguments);

@@ -80,7 +80,8 @@ Names::Names() {
                            "index",        "time",
                            "clock",        "printf",
                            "SumTile",      "TensorTile",
-                           "TileAt",       "widest"})
+                           "TileAt",       "widest",
+                           "bf16"})
     taken_.insert(word);
 }
 

@@ -15,7 +15,7 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
-typedef unsigned short f16;  // its bits: kernels load, store, choose and convert it
+typedef unsigned short f16, bf16;  // their bits: kernels load, store, choose and convert them
 
 #define APPY_INLINE static __device__ __forceinline__
 

@@ -101,6 +101,22 @@ static __device__ __forceinline__ unsigned short appy_double_to_half(double valu
   return (unsigned short)bits;
 }
 
+static __device__ __forceinline__ float appy_bfloat_to_float(unsigned short bits) {
+  return __uint_as_float((unsigned)bits << 16);
+}
+
+static __device__ __forceinline__ unsigned short appy_float_to_bfloat(float value) {
+#if __CUDA_ARCH__ >= 800
+  unsigned bits;
+  asm("{ .reg .b16 half; cvt.rn.bf16.f32 half, %1; cvt.u32.u16 %0, half; }" : "=r"(bits) : "f"(value));
+  return (unsigned short)bits;
+#else
+  // Half of the last place that is kept, less one where that place is even; the sum may carry into the exponent.
+  const unsigned bits = __float_as_uint(value), rounded = bits + 0x7fff + (bits >> 16 & 1);
+  return (unsigned short)((value != value ? bits | 0x400000 : rounded) >> 16);
+#endif
+}
+
 /// A warp adds the product of 16 rows of 8 and 8 columns of 8 to its sums. Of lane 4 g + t: a[i] is of row g + 8 (i % 2)
 /// and step t + 4 (i / 2), b[i] of column g and step t + 4 i, sums[i] of row g + 8 (i / 2) and column 2 t + i % 2.
 static __device__ __forceinline__ void appy_multiply_f64(double (&sums)[4], const double (&a)[4],

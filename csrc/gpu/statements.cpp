@@ -212,9 +212,9 @@ void Writer::atomic(const Op& op) {
     const std::string type = t == DType::bool_ ? "u8" : type_of(t);
     const Opcode code = ir::opcode_of(c);
     std::string update;
-    if (t == DType::f16_) {
-      update = "appy_float_to_half(" +
-               expression(code, DType::f32_, {"appy_half_to_float(old)", "appy_half_to_float(" + value + ")"}) + ")";
+    if (ir::is_half(t)) {
+      update = cast(t, DType::f32_,
+                    expression(code, DType::f32_, {cast(DType::f32_, t, "old"), cast(DType::f32_, t, value)}));
     } else if (t == DType::bool_) {
       update = "(u8)(" + expression(code, t, {"(old != 0)", value}) + ")";
     } else {

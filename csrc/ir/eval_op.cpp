@@ -35,12 +35,12 @@ Word word_of(float v) { return std::bit_cast<uint32_t>(v); }
 Word word_of(double v) { return std::bit_cast<Word>(v); }
 
 double double_of(DType t, Word w) {
-  if (t == DType::f16_) return static_cast<double>(Half::of_bits(w));
+  if (is_half(t)) return half_value(t, w);
   return t == DType::f32_ ? static_cast<double>(real_of<float>(w)) : real_of<double>(w);
 }
 
 Word word_of(DType t, double v) {
-  if (t == DType::f16_) return Half(v).bits;
+  if (is_half(t)) return half_word(t, v);
   return t == DType::f32_ ? word_of(static_cast<float>(v)) : word_of(v);
 }
 
@@ -232,11 +232,11 @@ Word real_op(Opcode code, std::span<const Word> w) {
 }
 
 /// In f32, and rounded once more.
-Word half_op(Opcode code, std::span<const Word> w) {
+Word half_op(Opcode code, DType t, std::span<const Word> w) {
   std::vector<Word> wide;
-  for (Word v : w) wide.push_back(word_of(static_cast<float>(Half::of_bits(v))));
+  for (Word v : w) wide.push_back(word_of(static_cast<float>(half_value(t, v))));
   const Word result = real_op<float>(code, wide);
-  return info(code).rule == Rule::boolean ? result : Half(static_cast<double>(real_of<float>(result))).bits;
+  return info(code).rule == Rule::boolean ? result : half_word(t, static_cast<double>(real_of<float>(result)));
 }
 
 Word wrapping_pow(Word base, Word exponent) {
@@ -368,8 +368,9 @@ Word cast(DType to, DType from, Word w) {
   }
   if (to == DType::f64_) return word_of(is_signed(from) ? double(static_cast<int64_t>(w)) : double(w));
   if (to == DType::f32_) return word_of(is_signed(from) ? float(static_cast<int64_t>(w)) : float(w));
-  // What doubles do not hold is beyond the largest half.
+  // What doubles do not hold is beyond the largest f16.
   if (to == DType::f16_) return word_of(to, is_signed(from) ? double(static_cast<int64_t>(w)) : double(w));
+  if (to == DType::bf16_) return half_word(to, is_signed(from) ? float(static_cast<int64_t>(w)) : float(w));
   return canonical(to, w);
 }
 
@@ -400,7 +401,7 @@ Word evaluate_op(Opcode code, DType result, DType operand, std::span<const Word>
     case TypeClass::real:
       break;
   }
-  if (operand == DType::f16_) return half_op(code, w);
+  if (is_half(operand)) return half_op(code, operand, w);
   return operand == DType::f32_ ? real_op<float>(code, w) : real_op<double>(code, w);
 }
 

@@ -29,6 +29,8 @@ int size_of(DType);
 TypeClass class_of(DType);
 std::string_view name_of(DType);
 inline bool is_real(DType t) { return class_of(t) == TypeClass::real; }
+/// Of 16 bits: loaded, stored, chosen and converted as they are, computed with in f32.
+inline bool is_half(DType t) { return is_real(t) && size_of(t) == 2; }
 inline bool is_int(DType t) { return class_of(t) == TypeClass::sint || class_of(t) == TypeClass::uint; }
 inline bool is_signed(DType t) { return class_of(t) == TypeClass::sint; }
 
@@ -46,7 +48,8 @@ struct Type {
 };
 inline Type scalar(DType t) { return {t, -1, Layout::strided}; }
 
-/// A scalar in 64 bits: integers sign- or zero-extended, bool 0 or 1, f64 its bits, f32 and f16 theirs in the low bits.
+/// A scalar in 64 bits: integers sign- or zero-extended, bool 0 or 1, f64 its bits, f32, f16 and bf16
+/// theirs in the low bits.
 /// Constants, arguments, results and snapshots all use it.
 using Word = uint64_t;
 

@@ -53,9 +53,9 @@ std::string real_text(Bits bits, Bits quiet_nan) {
 }
 
 /// The digits that its value needs as a float: they read back to it.
-std::string half_text(Word word) {
-  const auto value = static_cast<float>(Half::of_bits(word));
-  if (std::isnan(value)) return word == 0x7e00 ? "nan" : "nan(" + hex(word) + ")";
+std::string half_text(DType type, Word word) {
+  const auto value = static_cast<float>(half_value(type, word));
+  if (std::isnan(value)) return word == quiet_nan(type) ? "nan" : "nan(" + hex(word) + ")";
   return real_text<float, uint32_t>(std::bit_cast<uint32_t>(value), 0);
 }
 
@@ -121,9 +121,9 @@ std::string to_string(DType type, Word word) {
     case TypeClass::real:
       break;
   }
-  if (type == DType::f16_) return half_text(word);
-  if (type == DType::f32_) return real_text<float, uint32_t>(static_cast<uint32_t>(word), 0x7fc00000u);
-  return real_text<double, uint64_t>(word, 0x7ff8000000000000u);
+  if (is_half(type)) return half_text(type, word);
+  if (type == DType::f32_) return real_text<float>(static_cast<uint32_t>(word), static_cast<uint32_t>(quiet_nan(type)));
+  return real_text<double>(word, quiet_nan(type));
 }
 
 std::string quoted(std::string_view text) {

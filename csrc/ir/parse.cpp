@@ -317,12 +317,12 @@ class Parser {
       const char* const stop = payload.data() + payload.size();
       const auto [at, error] = std::from_chars(payload.data() + 2, stop, imm, 16);
       if (error != std::errc() || at != stop || canonical(t, imm) != imm) return false;
-      if (t == DType::f16_) return std::isnan(static_cast<double>(Half::of_bits(imm)));
+      if (is_half(t)) return std::isnan(half_value(t, imm));
       return std::isnan(t == DType::f32_ ? std::bit_cast<float>(static_cast<uint32_t>(imm))
                                          : std::bit_cast<double>(imm));
     }
     if (text == "nan") {
-      imm = t == DType::f16_ ? 0x7e00u : t == DType::f32_ ? 0x7fc00000u : 0x7ff8000000000000u;
+      imm = quiet_nan(t);
       return true;
     }
     if (literal == "nan") return false;
@@ -334,7 +334,7 @@ class Parser {
     }
     double value = 0;
     if (!whole(std::from_chars(text.data(), end, value))) return false;
-    imm = t == DType::f16_ ? Half(value).bits : std::bit_cast<uint64_t>(value);
+    imm = is_half(t) ? half_word(t, value) : std::bit_cast<uint64_t>(value);
     return true;
   }
 

@@ -103,6 +103,19 @@ bool accepts(Combiner combiner, DType t) {
   return code == Opcode::const_ || accepts(code, t);
 }
 
+Word quiet_nan(DType t) {
+  switch (t) {
+    case DType::f16_:
+      return 0x7e00;
+    case DType::bf16_:
+      return 0x7fc0;
+    case DType::f32_:
+      return 0x7fc00000;
+    default:
+      return 0x7ff8000000000000;
+  }
+}
+
 Word canonical(DType t, Word w) {
   const int shift = 64 - 8 * size_of(t);
   switch (class_of(t)) {

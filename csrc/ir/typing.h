@@ -20,6 +20,9 @@ std::string type_fault(Opcode, DType result, std::span<Value* const> operands);
 /// May a loop-carried value or an atomic update of this type combine so?
 bool accepts(Combiner, DType);
 
+/// The NaN that is written `nan`: positive, quiet, without a payload.
+Word quiet_nan(DType);
+
 /// The word as this type stores it: integers and bool truncated to their width and extended again.
 Word canonical(DType, Word);
 

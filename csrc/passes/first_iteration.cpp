@@ -35,7 +35,10 @@ bool comes_back(const Value& v, ir::DType to) {
   if (ir::is_int(from) && ir::is_int(to)) return ir::size_of(from) <= ir::size_of(to);
   if (ir::is_real(from)) return ir::is_real(to) && ir::size_of(from) < ir::size_of(to);
   if (!ir::is_real(to)) return false;
-  const int64_t most = int64_t{1} << (to == ir::DType::f64_ ? 53 : to == ir::DType::f32_ ? 24 : 11);
+  const int64_t most = int64_t{1} << (to == ir::DType::f64_   ? 53
+                                      : to == ir::DType::f32_ ? 24
+                                      : to == ir::DType::f16_ ? 11
+                                                              : 8);
   if (const auto n = constant(v)) return *n >= -most && *n <= most;
   const bool parameter = !v.op && v.block && !v.block->owner && from == ir::DType::i64_;
   return parameter && v.range.lo >= -most && v.range.hi <= most;

@@ -1,8 +1,8 @@
-// Machines load, store and convert f16, they do not compute with it: each operation becomes one in f32 whose result is
-// rounded. That is what NumPy does, and products are not contracted with sums past the rounding. Only what a loop with
-// permission reduces stays in f32 from iteration to iteration.
+// Machines load, store and convert halves, f16 and bf16, they do not compute with them: each operation becomes one in
+// f32 whose result is rounded. That is what NumPy and torch do, and products are not contracted with sums past the
+// rounding. Only what a loop with permission reduces stays in f32 from iteration to iteration.
 #include <bit>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/builder.h"
@@ -21,9 +21,9 @@ using ir::Word;
 
 namespace {
 
-bool is_half(const Value& v) { return v.type == ir::scalar(DType::f16_); }
+bool is_half(const Value& v) { return !v.type.is_view() && ir::is_half(v.type.dtype); }
 
-/// Does the op give one of its operands, or a number that f16 holds wherever it holds the operands?
+/// Does the op give one of its operands, or a number that a half holds wherever it holds the operands?
 bool keeps_halves(Opcode code) {
   switch (code) {
     case Opcode::neg_:
@@ -67,15 +67,18 @@ class Halves {
     changed_ = true;
   }
 
-  /// An f32 value that is known to be a half.
-  bool is_exact(const Value& v, int depth = 0) const {
-    if (extremes_.contains(&v)) return true;
+  /// Is what the f32 value holds always one of that half type?
+  bool is_exact(const Value& v, DType half, int depth = 0) const {
+    if (const auto found = extremes_.find(&v); found != extremes_.end()) return found->second == half;
     if (!v.op || depth > 4) return false;
-    if (v.op->code == Opcode::cast_) return is_half(*now(v.op->operands[0]));
-    if (v.op->code == Opcode::const_) return value_of(narrow_word(v)) == value_of(v.op->imm);
+    if (v.op->code == Opcode::cast_) return now(v.op->operands[0])->type == ir::scalar(half);
+    if (v.op->code == Opcode::const_) {
+      const Word rounded = converted(DType::f32_, half, converted(half, DType::f32_, v.op->imm));
+      return value_of(rounded) == value_of(v.op->imm);
+    }
     if (!keeps_halves(v.op->code)) return false;
     for (size_t i = v.op->code == Opcode::select_; i < v.op->operands.size(); ++i) {
-      if (!is_exact(*v.op->operands[i], depth + 1)) return false;
+      if (!is_exact(*v.op->operands[i], half, depth + 1)) return false;
     }
     return true;
   }
@@ -84,19 +87,15 @@ class Halves {
   static Word converted(DType to, DType from, Word word) {
     return ir::evaluate_op(Opcode::cast_, to, from, {&word, 1});
   }
-  /// The constant, rounded to a half.
-  static Word narrow_word(const Value& v) {
-    return converted(DType::f32_, DType::f16_, converted(DType::f16_, DType::f32_, v.op->imm));
-  }
 
   /// In f32, before the op that is being visited.
   Value* wide(Value* given) {
     Value* v = now(given);
     if (v->op && v->op->code == Opcode::const_) {
-      return b_.constant(DType::f32_, converted(DType::f32_, DType::f16_, v->op->imm));
+      return b_.constant(DType::f32_, converted(DType::f32_, v->type.dtype, v->op->imm));
     }
     const bool rounded = v->op && v->op->code == Opcode::cast_ && v->op->operands[0]->type.dtype == DType::f32_;
-    return rounded && is_exact(*v->op->operands[0]) ? v->op->operands[0] : b_.cast(v, DType::f32_);
+    return rounded && is_exact(*v->op->operands[0], v->type.dtype) ? v->op->operands[0] : b_.cast(v, DType::f32_);
   }
 
   void visit(Op& op) {
@@ -115,20 +114,21 @@ class Halves {
     }
     for (size_t i = first; i < operands.size(); ++i) operands[i] = wide(operands[i]);
     Value* result = b_.op(op.code, operands);
-    replace(op, to ? b_.cast(result, DType::f16_) : result);
+    replace(op, to ? b_.cast(result, op.result()->type.dtype) : result);
   }
 
   void cast(Op& op) {
     Value* v = now(op.operands[0]);
     const DType from = v->type.dtype, to = op.result()->type.dtype;
     if (from == to) return replace(op, v);
-    if (from == DType::f16_) {
+    if (ir::is_half(from)) {
       Value* in_f32 = wide(v);
       return replace(op, to == DType::f32_ ? in_f32 : b_.cast(in_f32, to));
     }
     if (from == DType::f32_) return;
     // Integers beyond f32 are beyond f16.
-    replace(op, b_.cast(from == DType::f64_ ? to_odd(v) : b_.cast(v, DType::f32_), DType::f16_));
+    const bool once = from == DType::f64_ && to == DType::f16_;
+    replace(op, b_.cast(once ? to_odd(v) : b_.cast(v, DType::f32_), to));
   }
 
   /// A double in f32, cut off, and made odd where that lost something: rounded once more it is as if rounded once.
@@ -151,18 +151,19 @@ class Halves {
                          combiner == Combiner::follow_first_ || combiner == Combiner::follow_last_;
       Value *arg = body_of(loop).args[first_carried(loop) + k], *result = loop.results[k];
       if (moves || !is_half(*arg)) continue;
+      const DType half = arg->type.dtype;
       b_.set_loc(loop.loc);
       b_.set_before(&loop);
       Value*& init = loop.operands[first_init(loop) + k];
       init = wide(init);
       arg->type = result->type = ir::scalar(DType::f32_);
-      if (combiner != Combiner::sum_ && combiner != Combiner::prod_) extremes_.insert(arg);
+      if (combiner != Combiner::sum_ && combiner != Combiner::prod_) extremes_.emplace(arg, half);
       b_.set_before(body_of(loop).first);
       const Uses uses(graph_);
-      Value* narrow_arg = b_.cast(arg, DType::f16_);
+      Value* narrow_arg = b_.cast(arg, half);
       for (const Use& use : uses.of(*arg)) use.op->operands[use.operand] = narrow_arg;
       b_.set_before(loop.next);
-      Value* narrow_result = b_.cast(result, DType::f16_);
+      Value* narrow_result = b_.cast(result, half);
       for (const Use& use : uses.of(*result)) use.op->operands[use.operand] = narrow_result;
       for (const auto* list : {&exits.next, &exits.breaks}) {
         for (Op* exit : *list) {
@@ -205,7 +206,7 @@ class Halves {
   ir::Graph& graph_;
   Builder b_;
   std::vector<Value*> to_;
-  std::unordered_set<const Value*> extremes_;  // carried in f32: of halves the least, or the greatest
+  std::unordered_map<const Value*, DType> extremes_;  // carried in f32: of these halves the least, or the greatest
   bool changed_ = false;
 };
 

@@ -132,7 +132,7 @@ Value* Rules::division() {
     const auto divisor = number(*y);
     int exponent = 0;
     if (!divisor || !std::isfinite(*divisor) || std::fabs(std::frexp(*divisor, &exponent)) != 0.5) return nullptr;
-    const int limit = type == DType::f16_ ? 14 : type == DType::f32_ ? 120 : 1000;
+    const int limit = type == DType::f16_ ? 14 : type == DType::f64_ ? 1000 : 120;
     return std::abs(exponent) < limit ? b.op(Opcode::mul_, {x, real_constant(1.0 / *divisor)}) : nullptr;
   }
   const auto divisor = constant(*y);

@@ -69,13 +69,13 @@ bool dtype_of_dlpack(DLDataType type, ir::DType* dtype, bool* complex) {
     uint8_t code, bits;
     DType dtype;
   };
-  enum : uint8_t { integer = 0, unsigned_ = 1, real = 2, complex_ = 5, boolean = 6 };
+  enum : uint8_t { integer = 0, unsigned_ = 1, real = 2, bfloat = 4, complex_ = 5, boolean = 6 };
   static constexpr Row rows[] = {
       {integer, 8, DType::i8_},     {integer, 16, DType::i16_},   {integer, 32, DType::i32_},
       {integer, 64, DType::i64_},   {unsigned_, 8, DType::u8_},   {unsigned_, 16, DType::u16_},
       {unsigned_, 32, DType::u32_}, {unsigned_, 64, DType::u64_}, {real, 16, DType::f16_},
       {real, 32, DType::f32_},      {real, 64, DType::f64_},      {boolean, 8, DType::bool_},
-      {complex_, 64, DType::f32_},  {complex_, 128, DType::f64_}};
+      {complex_, 64, DType::f32_},  {complex_, 128, DType::f64_}, {bfloat, 16, DType::bf16_}};
   if (type.lanes != 1) return false;
   for (const Row& row : rows) {
     if (row.code != type.code || row.bits != type.bits) continue;

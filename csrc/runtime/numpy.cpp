@@ -23,6 +23,7 @@ constexpr Row rows[] = {
     {ir::DType::u32_, NPY_UINT, [] { return &PyUIntArrType_Type; }, "uint32"},
     {ir::DType::u64_, NPY_ULONG, [] { return &PyULongArrType_Type; }, "uint64"},
     {ir::DType::f16_, NPY_HALF, [] { return &PyHalfArrType_Type; }, "float16"},
+    {ir::DType::bf16_, NPY_NOTYPE, []() -> PyTypeObject* { return nullptr; }, "bfloat16"},
     {ir::DType::f32_, NPY_FLOAT, [] { return &PyFloatArrType_Type; }, "float32"},
     {ir::DType::f64_, NPY_DOUBLE, [] { return &PyDoubleArrType_Type; }, "float64"},
 };

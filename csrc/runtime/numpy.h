@@ -26,9 +26,9 @@ bool import_numpy();
 /// its scalars are to Python.
 int type_number(ir::DType);
 std::optional<ir::DType> dtype_of(int type_number);
-/// The class of the NumPy scalars of this type (borrowed): np.float64 for f64.
+/// The class of the NumPy scalars of this type (borrowed): np.float64 for f64, null for bf16, which NumPy has not.
 PyTypeObject* scalar_class(ir::DType);
-/// NumPy's name: "float64".
+/// NumPy's name: "float64"; torch's for bf16.
 const char* numpy_name(ir::DType);
 
 /// The same for complex numbers, by the type of their parts: f32 is that of complex64.

@@ -13,12 +13,15 @@ using ir::DType;
 using ir::Word;
 
 template <class T>
+constexpr bool is_half = std::is_same_v<T, ir::Half> || std::is_same_v<T, ir::BFloat>;
+
+template <class T>
 Word to_word(T v) {
   if constexpr (std::is_same_v<T, double>) {
     return std::bit_cast<Word>(v);
   } else if constexpr (std::is_same_v<T, float>) {
     return std::bit_cast<uint32_t>(v);
-  } else if constexpr (std::is_same_v<T, ir::Half>) {
+  } else if constexpr (is_half<T>) {
     return v.bits;
   } else {
     return static_cast<Word>(v);
@@ -31,8 +34,8 @@ T from_word(Word w) {
     return std::bit_cast<double>(w);
   } else if constexpr (std::is_same_v<T, float>) {
     return std::bit_cast<float>(static_cast<uint32_t>(w));
-  } else if constexpr (std::is_same_v<T, ir::Half>) {
-    return ir::Half::of_bits(w);
+  } else if constexpr (is_half<T>) {
+    return T::of_bits(w);
   } else {
     return static_cast<T>(w);
   }
@@ -62,6 +65,8 @@ auto with_type(DType t, F&& f) {
       return f(uint64_t{});
     case DType::f16_:
       return f(ir::Half{});
+    case DType::bf16_:
+      return f(ir::BFloat{});
     case DType::f32_:
       return f(float{});
     case DType::f64_:
@@ -154,6 +159,7 @@ PyObject* make_scalar(const PyScalarType& type, Word word) {
       break;
   }
   if (type.dtype == DType::bool_) return Py_NewRef(word ? PyArrayScalar_True : PyArrayScalar_False);
+  if (type.dtype == DType::bf16_) return PyFloat_FromDouble(ir::half_value(type.dtype, word));
   PyTypeObject* cls = scalar_class(type.dtype);
   PyObject* object = cls->tp_alloc(cls, 0);
   if (!object) return nullptr;
@@ -198,14 +204,14 @@ PyObject* make_complex(const PyScalarType& part, Word re, Word im) {
 Word convert_word(DType from, DType to, Word word) {
   if (from == to) return word;
   return with_type(from, [=]<class From>(From) {
-    using Number = std::conditional_t<std::is_same_v<From, ir::Half>, double, From>;
+    using Number = std::conditional_t<is_half<From>, double, From>;
     const auto value = static_cast<Number>(from_word<From>(word));
     return with_type(to, [=]<class To>(To) {
       // Sign extension first: a word holds an integer in all of its 64 bits.
       if constexpr (std::is_same_v<To, bool>) return static_cast<Word>(value != Number{});
       if constexpr (std::is_integral_v<To> && std::is_signed_v<To>)
         return to_word(static_cast<int64_t>(static_cast<To>(value)));
-      if constexpr (std::is_same_v<To, ir::Half>) return to_word(ir::Half(static_cast<double>(value)));
+      if constexpr (is_half<To>) return ir::half_word(to, static_cast<double>(value));
       return to_word(static_cast<To>(value));
     });
   });

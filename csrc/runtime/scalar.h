@@ -23,7 +23,7 @@ std::optional<PyScalarType> scalar_type_of(PyObject*);
 /// Reads an object whose exact class is class_of(type). False where an int does not fit 64 bits; no exception is set.
 bool read_word(PyObject*, const PyScalarType& type, ir::Word*);
 
-/// A new scalar of this type; null with an exception set.
+/// A new scalar of this type, a Python float for a bf16, which NumPy has not; null with an exception set.
 PyObject* make_scalar(const PyScalarType&, ir::Word);
 
 /// A complex number, Python's or NumPy's: `type` is that of the parts.

@@ -39,7 +39,7 @@ Value* fit(Emit& e, Value* v, DType to) {
 /// What int() takes, and then what fits.
 Value* checked_int(Context& c, Value* v, DType to) {
   Emit e(c);
-  if (v->type.dtype == DType::f16_) v = e.cast(v, DType::f32_);
+  if (ir::is_half(v->type.dtype)) v = e.cast(v, DType::f32_);
   const DType from = v->type.dtype;
   if (ir::is_real(from)) {
     check_finite(e, v);
@@ -88,7 +88,7 @@ Value* untagged(Context& c, const Traced& t, DType to, bool constructor) {
 
 Value* truncate_to_int(Context& c, Value* x) {
   Emit e(c);
-  if (x->type.dtype == DType::f16_) x = e.cast(x, DType::f32_);
+  if (ir::is_half(x->type.dtype)) x = e.cast(x, DType::f32_);
   check_finite(e, x);
   e.check(CheckKind::overflow_, inside(e, x, -0x1p63, 0x1p63));
   return e.cast(x, DType::i64_);
@@ -97,7 +97,7 @@ Value* truncate_to_int(Context& c, Value* x) {
 Value* unsafe_cast(Context& c, Value* x, DType to) {
   Emit e(c);
   if (!ir::is_real(x->type.dtype) || !ir::is_int(to)) return e.cast(x, to);
-  if (x->type.dtype == DType::f16_) x = e.cast(x, DType::f32_);
+  if (ir::is_half(x->type.dtype)) x = e.cast(x, DType::f32_);
   if (to == DType::u64_) {
     // The compilers' sequence: the upper half is converted less 2^63.
     Value* upper = e.op(Opcode::sub_, {x, e.number(x->type.dtype, 0x1p63)});

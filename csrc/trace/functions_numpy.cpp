@@ -42,8 +42,8 @@ Pair real_pair(Context& c, Args args) {
   return common(c, o, float_type(o.a, o.b));
 }
 
-/// Functions of several operations compute float16 in float32.
-Value* at_least_f32(Emit& e, Value* x) { return x->type.dtype == DType::f16_ ? e.cast(x, DType::f32_) : x; }
+/// Functions of several operations compute halves in float32.
+Value* at_least_f32(Emit& e, Value* x) { return ir::is_half(x->type.dtype) ? e.cast(x, DType::f32_) : x; }
 
 /// x * (a / b), the quotient rounded in the type of x.
 Value* scaled(Emit& e, Value* given, double a, double b) {

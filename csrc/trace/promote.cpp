@@ -12,7 +12,8 @@ DType promote(DType a, DType b) {
   if (a == b || b == DType::bool_) return a;
   if (a == DType::bool_) return b;
   if (ir::is_real(a) || ir::is_real(b)) {
-    return std::max(float_type(a), float_type(b));
+    const DType x = float_type(a), y = float_type(b);
+    return ir::is_half(x) && ir::is_half(y) && x != y ? DType::f32_ : std::max(x, y);
   }
   if (ir::class_of(a) == ir::class_of(b)) return ir::size_of(a) > ir::size_of(b) ? a : b;
   if (!ir::is_signed(a)) std::swap(a, b);
@@ -45,7 +46,7 @@ Value* to_dtype(Context& context, const Traced& t, DType to) {
   if (t.as_float && ir::is_real(to)) return e.cast(t.as_float, to);
   if (t.is_py_int()) {
     // NumPy reads Python ints as C doubles before it rounds.
-    if (to == DType::f32_ || to == DType::f16_) return e.cast(e.cast(t.value, DType::f64_), to);
+    if (ir::is_real(to) && to != DType::f64_) return e.cast(e.cast(t.value, DType::f64_), to);
     if (ir::is_int(to) && to != DType::i64_) {
       const ir::Range range = bounds_of(to);
       Value* ok = e.ge(t.value, e.i64(range.lo));

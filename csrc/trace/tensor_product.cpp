@@ -85,7 +85,7 @@ bool arranges(std::span<const Said> said) {
 
 TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
                       std::span<const std::vector<int>> given_labels, std::span<Value* const> given_extents, int free) {
-  if (dtype == DType::f16_) {
+  if (ir::is_half(dtype)) {
     return rounded(contraction(c, DType::f32_, given, given_labels, given_extents, free), dtype);
   }
   const std::vector<std::vector<int>> labels(given_labels.begin(), given_labels.end());

@@ -21,11 +21,11 @@ inline constexpr ir::Opcode kOps[] = {
 
 inline std::vector<Word> samples(DType t) {
   std::vector<Word> out;
-  const auto half = [](double v) {
+  const auto half = [&](double v) {
     const Word w = word(v);
-    return ir::evaluate_op(ir::Opcode::cast_, DType::f16_, DType::f64_, {&w, 1});
+    return ir::evaluate_op(ir::Opcode::cast_, t, DType::f64_, {&w, 1});
   };
-  if (t == DType::f16_) {
+  if (ir::is_half(t)) {
     for (double v : {0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 1e-3, 7.25, -7.25, 65504.0, -300.0, 0x1p-24, 0.7, -0.3,
                      std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
                      std::numeric_limits<double>::quiet_NaN()}) {

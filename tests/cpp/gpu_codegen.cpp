@@ -309,6 +309,31 @@ TEST(Codegen, AtomicsNativeAndByExchange) {
   expect_lines(code_of(*graph), {"atomic_sum((double*)", "update_by_exchange((double*)", "minimum(old, 0.5)"});
 }
 
+TEST(Codegen, HalvesAreConvertedAndExchanged) {
+  const auto graph = graph_of("%h: bf16[1,c], %g: f16[1,c], %k: i64[1,c]", R"(%n = dim 0 %k : i64
+    %tenth = const 0.1 : bf16
+    %one_g = const 1.0 : f16
+    for parallel annotated %i = %zero to %n step %one {
+      %v = load %k[%i] : i64
+      %a = load %h[%i] : bf16
+      %wide = cast %a : f32
+      %b = load %g[%i] : f16
+      %other = cast %b : f32
+      %s = mul %wide, %other : f32
+      %narrow = cast %s : bf16
+      store %narrow, %h[%i]
+      atomic sum %tenth, %h[%v]
+      atomic sum %one_g, %g[%v]
+      yield
+    }
+    yield
+  )");
+  expect_lines(code_of(*graph), {"appy_bfloat_to_float(a)", "appy_half_to_float(b)", "appy_float_to_bfloat(s)",
+                                 "update_by_exchange((bf16*)",
+                                 "appy_float_to_bfloat(appy_bfloat_to_float(old) + appy_bfloat_to_float((bf16)0x3dcd))",
+                                 "update_by_exchange((f16*)", "appy_float_to_half(appy_half_to_float(old) + "});
+}
+
 TEST(Codegen, ChecksTellTheFirstFailure) {
   const auto graph = graph_of("%x: f64[1,c], %k: i64[1,c]", R"(%n = dim 0 %k : i64
     %m = dim 0 %x : i64

@@ -232,6 +232,9 @@ TEST(EmulatedArithmetic, HalvesAndFloats) {
     out[1] = appy_half_to_float(appy_double_to_half(2049.0000001));  // by way of a float it would be 2048
     out[2] = appy_half_to_float(appy_float_to_half(65520.0f));
     out[3] = appy_half_to_float(appy_double_to_half(5.96e-8));
+    out[11] = appy_bfloat_to_float(appy_float_to_bfloat(1.0f + 0x1p-8f));
+    out[12] = appy_bfloat_to_float(appy_float_to_bfloat(1.0f + 0x3p-8f));
+    out[13] = appy_bfloat_to_float(appy_float_to_bfloat((float)in[1]));
     out[4] = sizeof(sqrt(2.0f)) + sizeof(exp(1.0f)) + sizeof(min(1.0f, 2.0f)) + sizeof(fabs(1.0f));
     out[5] = __fma_rn(1.0 + 0x1p-30, 1.0 - 0x1p-30, -1.0);
     out[6] = (1.0 + in[0]) * (1.0 - in[0]) - 1.0;
@@ -239,8 +242,11 @@ TEST(EmulatedArithmetic, HalvesAndFloats) {
     out[8] = __longlong_as_double(__double_as_longlong(-0.75)) + __int_as_float(0x40000000);
     out[9] = __clz(1) + 100 * __popcll(~0ull) + 100000 * __ffs(8);
     out[10] = fmin(in[1], 1.0) + max(3, 4) + rsqrt(4.0) + (__umul64hi(~0ull, ~0ull) == ~0ull - 1);)",
-                       {std::ldexp(1.0, -30), NAN}, 11, block_of(1));
+                       {std::ldexp(1.0, -30), NAN}, 14, block_of(1));
   EXPECT_EQ(out[0], 0.333251953125);
+  EXPECT_EQ(out[11], 1);
+  EXPECT_EQ(out[12], 1 + 0x1p-6);
+  EXPECT_TRUE(std::isnan(out[13]));
   EXPECT_EQ(out[1], 2050);
   EXPECT_TRUE(std::isinf(out[2]));
   EXPECT_EQ(out[3], std::ldexp(1.0, -24));

@@ -317,6 +317,27 @@ TEST(EvalOp, Conversions) {
     const bool signalling = (h & 0x7c00) == 0x7c00 && (h & 0x3ff) && !(h & 0x200);
     EXPECT_EQ(cast(DType::f16_, DType::f32_, wide), h | (signalling ? 0x200 : 0)) << h;
   }
+  // To the nearest, ties to even; from f64 by way of f32.
+  EXPECT_EQ(cast(DType::bf16_, DType::f32_, wf(1 + 0x1p-8f)), 0x3f80u);
+  EXPECT_EQ(cast(DType::bf16_, DType::f32_, wf(1 + 0x3p-8f)), 0x3f82u);
+  EXPECT_EQ(cast(DType::bf16_, DType::f32_, wf(1 + 0x1p-8f + 0x1p-23f)), 0x3f81u);
+  EXPECT_EQ(cast(DType::bf16_, DType::f64_, w(1 + 0x1p-8 + 0x1p-40)), 0x3f80u);
+  EXPECT_EQ(cast(DType::bf16_, DType::f32_, wf(-3.4e38f)), 0xff80u);
+  EXPECT_EQ(cast(DType::bf16_, DType::f32_, wf(0x1p-134f)), 0u);
+  EXPECT_EQ(cast(DType::bf16_, DType::f32_, wf(0x1.8p-134f)), 1u);
+  EXPECT_EQ(cast(DType::bf16_, DType::u64_, UINT64_MAX), 0x5f80u);
+  EXPECT_EQ(cast(DType::bf16_, DType::bool_, 1), 0x3f80u);
+  EXPECT_EQ(cast(DType::f16_, DType::bf16_, 0x3dcd), cast(DType::f16_, DType::f32_, 0x3dcd0000));
+  for (Word h = 0; h < 0x10000; ++h) {
+    const bool signalling = (h & 0x7f80) == 0x7f80 && (h & 0x7f) && !(h & 0x40);
+    EXPECT_EQ(cast(DType::f32_, DType::bf16_, h), (h | (signalling ? 0x40 : 0)) << 16) << h;
+    // Each float between two neighbours goes to the nearer one.
+    for (Word rest : {0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      if ((h & 0x7f80) == 0x7f80) continue;
+      const bool up = rest > 0x8000 || (rest == 0x8000 && (h & 1));
+      EXPECT_EQ(cast(DType::bf16_, DType::f32_, h << 16 | rest), h + up) << h << ' ' << rest;
+    }
+  }
   EXPECT_EQ(cast(DType::i8_, DType::i64_, wi(200)), wi(-56));
   EXPECT_EQ(cast(DType::u32_, DType::i8_, wi(-1)), 0xffffffffu);
   EXPECT_EQ(cast(DType::i64_, DType::u32_, 0xffffffffu), 0xffffffffu);

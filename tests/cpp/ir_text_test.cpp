@@ -243,6 +243,15 @@ TEST(Text, LiteralsKeepTheirBits) {
   EXPECT_EQ(bits("0.1 : f16"), 0x2e66u);
   EXPECT_EQ(bits("nan : f16"), 0x7e00u);
   EXPECT_EQ(bits("nan(0xfe01) : f16"), 0xfe01u);
+  EXPECT_EQ(bits("0.1 : bf16"), 0x3dcdu);
+  EXPECT_EQ(bits("-inf : bf16"), 0xff80u);
+  EXPECT_EQ(bits("nan : bf16"), 0x7fc0u);
+  EXPECT_EQ(bits("nan(0xffc1) : bf16"), 0xffc1u);
+  for (Word half = 0; half < 0x10000; ++half) {
+    for (DType t : {DType::f16_, DType::bf16_}) {
+      EXPECT_EQ(bits(to_string(t, half) + " : " + std::string(name_of(t))), half);
+    }
+  }
   EXPECT_EQ(bits("-0.0 : f64"), 0x8000000000000000u);
   EXPECT_EQ(bits("18446744073709551615 : u64"), UINT64_MAX);
   EXPECT_EQ(bits("-128 : i8"), static_cast<Word>(-128));

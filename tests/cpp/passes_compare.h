@@ -113,9 +113,9 @@ bool close(T a, T b, T eps = std::numeric_limits<T>::epsilon()) {
 inline bool close(DType t, Word a, Word b) {
   if (t == DType::f64_) return close(std::bit_cast<double>(a), std::bit_cast<double>(b));
   if (t == DType::f32_) return close(std::bit_cast<float>(uint32_t(a)), std::bit_cast<float>(uint32_t(b)));
-  if (t != DType::f16_) return a == b;
-  const auto number = [](Word w) {
-    return std::bit_cast<double>(ir::evaluate_op(ir::Opcode::cast_, DType::f64_, DType::f16_, {&w, 1}));
+  if (!ir::is_half(t)) return a == b;
+  const auto number = [t](Word w) {
+    return std::bit_cast<double>(ir::evaluate_op(ir::Opcode::cast_, DType::f64_, t, {&w, 1}));
   };
   return close(number(a), number(b), 0x1p-10);
 }

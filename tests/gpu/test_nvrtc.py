@@ -50,6 +50,24 @@ def test_machine_code(compile_for, capability):
     assert b".text.twice\0" in elf
 
 
+BFLOATS = """#include "appy_device.h"
+extern "C" __global__ void round_up(unsigned short* x, float* y) {
+  x[threadIdx.x] = appy_float_to_bfloat(appy_bfloat_to_float(x[threadIdx.x]) + y[threadIdx.x]);
+}
+"""
+
+
+@pytest.mark.parametrize("capability", [75, 80, 90, 100])
+def test_bfloat16_compiles_for_each_architecture(python, capability):
+    """From 8.0 on by an instruction, before by integers."""
+    text = f"""
+from appy import _C
+made = _C.gpu_compile("bfloats.cu", {BFLOATS!r}, {capability}, _C.gpu_headers(), ["--std=c++17", "--fmad=false"])
+print(made["ptx"], b".text.round_up" in made["code"])
+"""
+    assert python(text, emulated=False).split() == ["False", "True"]
+
+
 def test_architecture_of_the_future(compile_for):
     ptx, architecture, version, code = compile_for(150).split()
     text = bytes.fromhex(code).decode()

@@ -254,7 +254,8 @@ const char* read_dlpack(PyObject* object, ForeignArray* out) {
   if (!tensor) return no_array;
   out->writeable = !read_only && takes_items(Py_TYPE(object));
   out->owner = capsule;
-  return read_tensor(*tensor, out);
+  const char* why = read_tensor(*tensor, out);
+  return !why && out->dtype == DType::bf16_ ? no_dtype : why;  // whose operations are known only of torch
 }
 
 /// Everything that DLPack's table does not tell: a tensor with a pending conjugation or negation is not what its memory
@@ -288,16 +289,10 @@ const char* read_torch(const ExchangeApi* exchange, PyObject* object, ForeignArr
   if (!layout || layout.get() != strided->get()) return "is no dense tensor";
   const Ref dtype = get(object, n.dtype);
   const std::optional<DType> part = dtype ? torch_dtype_named(dtype.get()) : std::nullopt;
-  if (part) {
-    out->dtype = *part;
-  } else if (dtype && dtype.get() == dtype_object(Library::torch, DType::f32_, true)) {
-    out->dtype = DType::f32_, out->complex = true;
-  } else if (dtype && dtype.get() == dtype_object(Library::torch, DType::f64_, true)) {
-    out->dtype = DType::f64_, out->complex = true;
-  } else {
-    PyErr_Clear();
-    return no_dtype;
-  }
+  const std::optional<DType> complex = dtype ? torch_complex_part_named(dtype.get()) : std::nullopt;
+  if (!part && !complex) return no_dtype;
+  out->dtype = part ? *part : *complex;
+  out->complex = !part;
   if (const char* why = refused_tensor(object, out->complex)) return why;
   int64_t device = 0;
   if (!as_int(call(object, n.get_device), &device)) return no_array;

@@ -71,14 +71,16 @@ PyObject* make_array(Library, int device, ir::DType dtype, bool complex, int ran
 /// Does the library make arrays?
 inline bool makes_arrays(Library library) { return library <= Library::torch; }
 
-/// What the library has for an element that is read: a 0-d array of the type and with the value of the NumPy scalar,
-/// or null with an exception set.
+/// What the library has for an element that is read: a 0-d array of the type and with the value of the NumPy scalar
+/// (of a bf16: Python's), or null with an exception set.
 PyObject* make_zero_d(Library, int device, ir::DType dtype, bool complex, PyObject* number);
 
 /// The dtype object of the library, or null with an exception set.
 PyObject* dtype_object(Library, ir::DType, bool complex);
 /// The dtype that an object of torch's names: torch.float32.
 std::optional<ir::DType> torch_dtype_named(PyObject*);
+/// The type of the parts of torch.complex64 or torch.complex128.
+std::optional<ir::DType> torch_complex_part_named(PyObject*);
 /// Is that what torch makes of Python's floats, as it does unless it is told otherwise?
 bool torch_defaults_to_float32();
 

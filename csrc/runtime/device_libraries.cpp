@@ -115,7 +115,8 @@ PyObject* make_array(Library library, int device, DType dtype, bool complex, int
 PyObject* make_zero_d(Library library, int device, DType dtype, bool complex, PyObject* number) {
   if (library == Library::cupy) return make(library, "array", device, dtype, complex, number);
   // torch takes Python's numbers only.
-  const Ref python = Ref::steal(PyObject_CallMethod(number, "item", nullptr));
+  const bool is_python = PyFloat_CheckExact(number);
+  const Ref python = is_python ? Ref::borrow(number) : Ref::steal(PyObject_CallMethod(number, "item", nullptr));
   return python ? make(library, "tensor", device, dtype, complex, python.get()) : nullptr;
 }
 
@@ -142,6 +143,13 @@ std::optional<DType> torch_dtype_named(PyObject* object) {
   for (int i = 0; i <= static_cast<int>(DType::f64_); i++) {
     if (dtype_object(Library::torch, static_cast<DType>(i), false) == object) return static_cast<DType>(i);
     PyErr_Clear();
+  }
+  return {};
+}
+
+std::optional<DType> torch_complex_part_named(PyObject* object) {
+  for (DType part : {DType::f32_, DType::f64_}) {
+    if (module_attribute("torch", complex_name(part)).get() == object) return part;
   }
   return {};
 }

@@ -325,6 +325,7 @@ Traced binary(Context& c, BinaryOp op, const Traced& a, const Traced& b) {
   if (op == BinaryOp::true_divide) {
     if (std::optional<Traced> quotient = torch_quotient(c, a, b)) return *quotient;
   }
+  if (std::optional<Traced> result = torch_half(c, op, a, b)) return *result;
   if (auto cast = torch_operands(c, op, a, b)) return binary(c, op, cast->first, cast->second);
   if (is_complex(a) || is_complex(b)) return complex_binary(c, op, a, b);
   if (is_tensor(a) || is_tensor(b)) {

@@ -354,8 +354,8 @@ Traced complex_cast(Context& c, const Traced& t, DType part) {
 }
 
 Traced complex_binary(Context& c, BinaryOp op, const Traced& a, const Traced& b) {
-  if (is_tagged(a)) return per_type(c, a, [&](Context& g, const Traced& x) { return complex_binary(g, op, x, b); });
-  if (is_tagged(b)) return per_type(c, b, [&](Context& g, const Traced& y) { return complex_binary(g, op, a, y); });
+  if (is_tagged(a)) return per_type(c, a, [&](Context& g, const Traced& x) { return binary(g, op, x, b); });
+  if (is_tagged(b)) return per_type(c, b, [&](Context& g, const Traced& y) { return binary(g, op, a, y); });
   if (op == BinaryOp::matrix_multiply) return complex_matmul(c, a, b);
   if (op == BinaryOp::power) {
     // A Python exponent is weak, and an integer one does not widen the base.
@@ -410,8 +410,8 @@ Traced extremum(Context& c, bool max, const Traced& a, const Traced& b) {
 }  // namespace
 
 Traced complex_compare(Context& c, CompareOp op, const Traced& a, const Traced& b) {
-  if (is_tagged(a)) return per_type(c, a, [&](Context& g, const Traced& x) { return complex_compare(g, op, x, b); });
-  if (is_tagged(b)) return per_type(c, b, [&](Context& g, const Traced& y) { return complex_compare(g, op, a, y); });
+  if (is_tagged(a)) return per_type(c, a, [&](Context& g, const Traced& x) { return compare(g, op, x, b); });
+  if (is_tagged(b)) return per_type(c, b, [&](Context& g, const Traced& y) { return compare(g, op, a, y); });
   for (const Traced* t : {&a, &b}) {
     if (t->kind == Kind::object) refuse_operands(c, "a comparison of an object with");
   }
@@ -425,7 +425,8 @@ Traced complex_compare(Context& c, CompareOp op, const Traced& a, const Traced& 
                                  : e.either(e.ne(v[0], v[2]), e.ne(v[1], v[3]));
     });
   }
-  if (type.python) refuse_operands(c, "an order of");  // a TypeError
+  // A TypeError, or torch's RuntimeError.
+  if (type.python || c.library() == runtime::Library::torch) refuse_operands(c, "an order of");
   const bool less = op == CompareOp::lt || op == CompareOp::le;
   const bool equal = op == CompareOp::le || op == CompareOp::ge;
   return apply(c, all, [less, equal](Emit& e, std::span<Value* const> v) { return in_order(e, less, equal, v); });

@@ -43,6 +43,16 @@ void complex_atomic(Context&, BinaryOp, const Traced& container, const Traced& i
 /// target op= value in place.
 void complex_update(Context&, BinaryOp, const Traced& target, const Traced& value);
 Traced complex_materialised(Context&, const Traced&);
+/// A fresh array for the shape, contents unspecified.
+Traced complex_allocate(Context&, DType part, std::span<ir::Value* const> shape);
+/// target[...] = value
+void complex_assign(Context&, const Traced& target, const Traced& value);
+Traced complex_copy(Context&, const Traced&);
+Traced complex_where(Context&, std::span<const Traced> condition_and_choices);
+Traced complex_sum(Context&, const Traced&, const Axes&);
+Traced complex_mean(Context&, const Traced&, const Axes&);
+/// The product of all elements.
+Traced complex_prod(Context&, const Traced&);
 Traced complex_attribute(Context&, const Traced&, std::string_view name);
 Traced complex_matmul(Context&, const Traced& a, const Traced& b);
 /// Calls that take complex numbers or arrays, or give some; empty for others.

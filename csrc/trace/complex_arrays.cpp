@@ -1,7 +1,9 @@
 // Arrays of complex numbers: subscripts, statements, attributes, calls.
 #include <algorithm>
+#include <cstring>
 
 #include "ir/builder.h"
+#include "runtime/device_arrays.h"
 #include "runtime/numpy.h"
 #include "trace/arithmetic.h"
 #include "trace/complex.h"
@@ -9,6 +11,7 @@
 #include "trace/functions.h"
 #include "trace/tensor_call.h"
 #include "trace/tensor_mapping.h"
+#include "trace/torch.h"
 
 namespace appy::trace {
 namespace {
@@ -72,11 +75,9 @@ void assign_pair(Context& c, const TensorRef& re, const TensorRef& im, const Tra
   });
 }
 
-/// A fresh array for the shape, contents unspecified.
-Traced allocated(Context& c, DType part, std::span<Value* const> shape) {
-  std::vector<Value*> extents(shape.begin(), shape.end());
-  extents.push_back(c.builder().i64(2));
-  return complex_array(allocate(c, part, extents)->base);
+void fill(Context& c, const Traced& fresh, const Traced& value) {
+  const auto [re, im] = parts_of(c, fresh);
+  assign_pair(c, as_tensor(c, re), as_tensor(c, im), value);
 }
 
 /// Index arrays and masks as they are now: the parts are stored to one after the other.
@@ -128,50 +129,13 @@ std::optional<Traced> made(Context& c, const std::string& name, std::span<const 
       e.check(ir::CheckKind::value_, e.ge(extents.back(), e.i64(0)), "negative dimensions are not allowed");
     }
   }
-  const Traced out = allocated(c, *part, extents);
+  const Traced out = complex_allocate(c, *part, extents);
   if (kind == "empty") return out;
   const Traced filler = filled ? *value : np_scalar(Emit(c).f64(kind == "ones"));
   if (is_complex_tensor(filler) || is_tensor(filler)) refuse_call(c, name);
-  const auto [re, im] = parts_of(c, out);
   if (extents.empty()) refuse_call(c, name);
-  assign_pair(c, as_tensor(c, re), as_tensor(c, im), filler);
+  fill(c, out, filler);
   return out;
-}
-
-Traced where(Context& c, std::span<const Traced> args) {
-  if (args.size() != 3 || is_complex(args[0])) refuse_call(c, "where");
-  const Traced zero_re = parts_of(c, args[1]).first, other_re = parts_of(c, args[2]).first;
-  // The sum has the type that both have in common.
-  const Traced common = complex_binary(c, BinaryOp::add, args[1], args[2]);
-  const DType part = dtype_of_part(c, common);
-  const auto choose = [&](const Traced& x, const Traced& y) {
-    const Traced all[] = {args[0], x, y};
-    if (std::none_of(std::begin(all), std::end(all), is_tensor)) refuse_call(c, "where without arrays");
-    return map(c, all, [](Context& g, Scalars s) {
-      Emit e(g);
-      return np_scalar(e.select(truth(g, s[0]), s[1].value, s[2].value));
-    });
-  };
-  const Traced a = complex_cast(c, args[1], part), b = complex_cast(c, args[2], part);
-  return complex_of(choose(a.items[0], b.items[0]), choose(a.items[1], b.items[1]));
-}
-
-/// The product of all elements along the axes.
-Traced all_products(Context& c, const Traced& z, size_t arguments) {
-  const auto [re_part, im_part] = parts_of(c, z);
-  if (arguments != 0 || c.exact()) refuse_call(c, "prod with these arguments");
-  const TensorRef re = as_tensor(c, re_part), im = as_tensor(c, im_part);
-  Emit e(c);
-  Value* const init[] = {e.number(re->dtype, 1), e.number(re->dtype, 0)};
-  const std::vector<Value*> results =
-      accumulate(c, all_dimensions(*re, "prod"), init, Order::kept, [&](Index i, std::span<Value* const> p) {
-        Emit g(c);
-        Value *x = re->at(c, i).value, *y = im->at(c, i).value;
-        const auto mul = [&](Value* a, Value* b) { return g.op(Opcode::mul_, {a, b}); };
-        return std::vector<Value*>{g.op(Opcode::sub_, {mul(p[0], x), mul(p[1], y)}),
-                                   g.op(Opcode::add_, {mul(p[0], y), mul(p[1], x)})};
-      });
-  return complex_of(np_scalar(results[0]), np_scalar(results[1]));
 }
 
 /// float(x) as Python's complex takes it.
@@ -203,23 +167,12 @@ bool acts_on_parts(std::string_view name) {
   return false;
 }
 
-/// The quotient of complex numbers that NumPy takes, not one of the parts: with infinities they differ.
 Traced mean(Context& c, const Traced& self, std::span<const Traced> args, Named kwargs) {
   const Call call(c, "mean", "axis dtype out keepdims where", args, kwargs);
   call.refuse_given({"dtype", "out", "where"});
-  const auto [re, im] = parts_of(c, self);
-  const TensorRef parts[] = {as_tensor(c, re), as_tensor(c, im)};
-  Axes axes = call.axes(parts[0]->rank());
+  Axes axes = call.axes(as_tensor(c, parts_of(c, self).first)->rank());
   axes.keep = call.flag("keepdims");
-  Emit e(c);
-  Value* count = e.i64(1);
-  for (size_t d = 0; d < axes.reduced.size(); d++) {
-    if (axes.reduced[d]) count = e.op(Opcode::mul_, {count, parts[0]->shape[d]});
-  }
-  const Traced total =
-      complex_of(reduce(c, Reduction::sum, parts[0], axes, {}, {}), reduce(c, Reduction::sum, parts[1], axes, {}, {}));
-  const Traced n = np_scalar(e.cast(count, dtype_of_part(c, self)));
-  return binary(c, BinaryOp::true_divide, total, n);
+  return complex_mean(c, self, axes);
 }
 
 Traced method_call(Context& c, const Traced& self, const std::string& name, std::span<const Traced> args,
@@ -243,20 +196,14 @@ Traced method_call(Context& c, const Traced& self, const std::string& name, std:
     refuse_call(c, name);
   }
   const auto [re, im] = parts_of(c, self);
-  if (name == "copy" && args.empty() && kwargs.empty()) {
-    const Traced out = allocated(c, dtype_of_part(c, self), as_tensor(c, re)->shape);
-    const auto [new_re, new_im] = parts_of(c, out);
-    assign_pair(c, as_tensor(c, new_re), as_tensor(c, new_im), self);
-    return out;
-  }
+  if (name == "copy" && args.empty() && kwargs.empty()) return complex_copy(c, self);
   if (name == "fill" && args.size() == 1 && kwargs.empty()) {
     if (is_lazy_complex(self)) refuse_call(c, name);
-    c.mark_written(as_tensor(c, re)->base);
-    assign_pair(c, as_tensor(c, re), as_tensor(c, im), args[0]);
+    complex_assign(c, self, args[0]);
     return object(Py_None);
   }
   if (name == "mean") return mean(c, self, args, kwargs);
-  if (name == "prod") return all_products(c, self, args.size() + kwargs.size());
+  if (name == "prod" && args.empty() && kwargs.empty()) return complex_prod(c, self);
   if (name == "dot" && args.size() == 1 && kwargs.empty()) return complex_matmul(c, self, args[0]);
   if (!acts_on_parts(name)) refuse_call(c, name);
   return complex_of(call_tensor_method(c, re, name, args, kwargs), call_tensor_method(c, im, name, args, kwargs));
@@ -288,6 +235,7 @@ bool is_lazy_complex(const Traced& t) {
 }
 
 std::optional<DType> complex_part(PyObject* o) {
+  if (const std::optional<DType> part = runtime::torch_complex_part_named(o)) return part;
   const std::optional<int> number = type_number_named(o);
   return number ? runtime::complex_part_of(*number) : std::nullopt;
 }
@@ -298,10 +246,79 @@ Traced complex_materialised(Context& c, const Traced& t) {
   if (!is_lazy_complex(t)) return t;
   const auto [re, im] = parts_of(c, t);
   const TensorRef both[] = {as_tensor(c, re), as_tensor(c, im)};
-  const Traced out = allocated(c, dtype_of_part(c, t), broadcast_shapes(c, both));
-  const auto [new_re, new_im] = parts_of(c, out);
-  assign_pair(c, as_tensor(c, new_re), as_tensor(c, new_im), t);
+  if (both[0]->shares || both[1]->shares) refuse(c, AbortId::operands_, "a name for a conjugated tensor");
+  const Traced out = complex_allocate(c, dtype_of_part(c, t), broadcast_shapes(c, both));
+  fill(c, out, t);
   return out;
+}
+
+Traced complex_where(Context& c, std::span<const Traced> args) {
+  if (args.size() != 3 || is_complex(args[0])) refuse_call(c, "where");
+  // The sum has the type that both have in common.
+  const Traced common = binary(c, BinaryOp::add, args[1], args[2]);
+  const DType part = dtype_of_part(c, common);
+  const auto choose = [&](const Traced& x, const Traced& y) {
+    const Traced all[] = {args[0], x, y};
+    if (std::none_of(std::begin(all), std::end(all), is_tensor)) refuse_call(c, "where without arrays");
+    return map(c, all, [](Context& g, Scalars s) {
+      Emit e(g);
+      return np_scalar(e.select(truth(g, s[0]), s[1].value, s[2].value));
+    });
+  };
+  const Traced a = complex_cast(c, args[1], part), b = complex_cast(c, args[2], part);
+  return complex_of(choose(a.items[0], b.items[0]), choose(a.items[1], b.items[1]));
+}
+
+Traced complex_allocate(Context& c, DType part, std::span<Value* const> shape) {
+  std::vector<Value*> extents(shape.begin(), shape.end());
+  extents.push_back(c.builder().i64(2));
+  return complex_array(allocate(c, part, extents)->base);
+}
+
+void complex_assign(Context& c, const Traced& target, const Traced& value) {
+  const auto [re, im] = parts_of(c, target);
+  c.mark_written(as_tensor(c, re)->base);
+  assign_pair(c, as_tensor(c, re), as_tensor(c, im), value);
+}
+
+Traced complex_copy(Context& c, const Traced& z) {
+  const Traced out = complex_allocate(c, dtype_of_part(c, z), as_tensor(c, parts_of(c, z).first)->shape);
+  fill(c, out, z);
+  return out;
+}
+
+Traced complex_sum(Context& c, const Traced& z, const Axes& axes) {
+  const auto [re, im] = parts_of(c, z);
+  return complex_of(reduce(c, Reduction::sum, as_tensor(c, re), axes, {}, {}),
+                    reduce(c, Reduction::sum, as_tensor(c, im), axes, {}, {}));
+}
+
+/// By the quotient of complex numbers that NumPy takes, not one of the parts: with infinities they differ.
+Traced complex_mean(Context& c, const Traced& z, const Axes& axes) {
+  Emit e(c);
+  const TensorRef part = as_tensor(c, parts_of(c, z).first);
+  Value* count = e.i64(1);
+  for (size_t d = 0; d < axes.reduced.size(); d++) {
+    if (axes.reduced[d]) count = e.op(Opcode::mul_, {count, part->shape[d]});
+  }
+  return binary(c, BinaryOp::true_divide, complex_sum(c, z, axes), np_scalar(e.cast(count, part->dtype)));
+}
+
+Traced complex_prod(Context& c, const Traced& z) {
+  const auto [re_part, im_part] = parts_of(c, z);
+  if (c.exact()) refuse(c, AbortId::exact_function_, "a product of complex arrays");
+  const TensorRef re = as_tensor(c, re_part), im = as_tensor(c, im_part);
+  Emit e(c);
+  Value* const init[] = {e.number(re->dtype, 1), e.number(re->dtype, 0)};
+  const std::vector<Value*> results =
+      accumulate(c, all_dimensions(*re, "prod"), init, Order::kept, [&](Index i, std::span<Value* const> p) {
+        Emit g(c);
+        Value *x = re->at(c, i).value, *y = im->at(c, i).value;
+        const auto mul = [&](Value* a, Value* b) { return g.op(Opcode::mul_, {a, b}); };
+        return std::vector<Value*>{g.op(Opcode::sub_, {mul(p[0], x), mul(p[1], y)}),
+                                   g.op(Opcode::add_, {mul(p[0], y), mul(p[1], x)})};
+      });
+  return complex_of(np_scalar(results[0]), np_scalar(results[1]));
 }
 
 Traced complex_getitem(Context& c, const Traced& container, const Traced& index) {
@@ -345,7 +362,7 @@ void complex_atomic(Context& c, BinaryOp op, const Traced& container, const Trac
   const bool adds = op == BinaryOp::add || op == BinaryOp::subtract;
   if (!adds || !has_atomic(c, op, part, parts_of(c, value).first)) {
     run_in_order(c);
-    complex_setitem(c, container, index, complex_binary(c, op, complex_getitem(c, container, index), value));
+    complex_setitem(c, container, index, binary(c, op, complex_getitem(c, container, index), value));
     return;
   }
   // The sums of the parts are indivisible each, and nobody reads before the loop has ended.
@@ -359,7 +376,7 @@ void complex_atomic(Context& c, BinaryOp op, const Traced& container, const Trac
 }
 
 void complex_update(Context& c, BinaryOp op, const Traced& target, const Traced& value) {
-  const Traced result = complex_binary(c, op, target, value);
+  const Traced result = binary(c, op, target, value);
   const auto [re, im] = parts_of(c, target);
   const TensorRef to = as_tensor(c, re);
   if (!to) refuse(c, AbortId::operands_, "an in-place operator on a 0-d array");
@@ -392,28 +409,36 @@ Traced complex_attribute(Context& c, const Traced& t, std::string_view name) {
     m.items = {t};
     return m;
   };
-  const bool array = is_complex_tensor(t);
+  const bool array = is_complex_tensor(t), torch = is_torch(c, t);
   if (name == "real" || name == "imag") {
     const auto [re, im] = parts_of(c, t);
     return name == "real" ? re : im;
   }
+  if (torch && has_torch_method(name)) return method();
   const bool python = !array && !t.value && t.items[0].is_py_float();
-  if (name == "conjugate" || (name == "conj" && !python)) return method();
+  if (!torch && (name == "conjugate" || (name == "conj" && !python))) return method();
   if (!python && !(t.items.size() == 2 && t.items[0].is_scalar() && t.items[0].tag)) {
     const DType part = dtype_of_part(c, t);
+    if (name == "dtype" && c.library() == runtime::Library::torch) {
+      PyObject* own = runtime::dtype_object(c.library(), part, true);
+      if (own) return constant(c, own);
+      PyErr_Clear();
+      refuse(c, AbortId::attribute_, "dtype");
+    }
     if (name == "dtype") {
       const int number = part == DType::f32_ ? NPY_CFLOAT : NPY_CDOUBLE;
       const Ref descr = Ref::steal(reinterpret_cast<PyObject*>(PyArray_DescrFromType(number)));
       return constant(c, descr.get());
     }
     if (name == "itemsize") return py_int(Emit(c).i64(2 * ir::size_of(part)));
-    if (name == "item" || name == "astype") return method();
+    if (!torch && (name == "item" || name == "astype")) return method();
   }
   if (array) {
     const auto [re, im] = parts_of(c, t);
     if (name == "shape" || name == "ndim" || name == "size") return getattr(c, re, name);
+    if (name == "T" && torch && as_tensor(c, re)->rank() != 2) refuse(c, AbortId::attribute_, "T of such a tensor");
     if (name == "T") return complex_of(getattr(c, re, name), getattr(c, im, name));
-    if (has_tensor_method(name)) return method();
+    if (!torch && has_tensor_method(name)) return method();
   }
   refuse(c, AbortId::attribute_, describe(t) + "." + std::string(name));
 }
@@ -421,6 +446,7 @@ Traced complex_attribute(Context& c, const Traced& t, std::string_view name) {
 std::optional<Traced> call_complex(Context& c, const Traced& callable, std::span<const Traced> args, Named kwargs) {
   if (callable.kind == Kind::method) {
     const Traced& self = callable.items.at(0);
+    if (is_torch(c, self)) return {};
     if (is_complex(self)) return method_call(c, self, callable.name, args, kwargs);
     // x.astype(complex) of a real array or number.
     const std::optional<DType> part =
@@ -434,6 +460,11 @@ std::optional<Traced> call_complex(Context& c, const Traced& callable, std::span
   }
   if (callable.kind != Kind::object) return {};
   PyObject* object = callable.object.get();
+  if (is_torch_function(object)) return {};
+  if (c.library() == runtime::Library::torch && any_complex(args)) {
+    const char* home = home_of(object);
+    if (home && std::strcmp(home, "numpy") == 0) refuse(c, AbortId::call_, "a function of numpy without such arrays");
+  }
   if (kwargs.empty()) {
     if (std::optional<Traced> number = constructed_number(c, object, args)) return number;
   }
@@ -462,7 +493,7 @@ std::optional<Traced> call_complex(Context& c, const Traced& callable, std::span
     refuse_call(c, "a function");
   }
   const std::string_view module = row->module, name = row->name;
-  if (kwargs.empty() && module == "numpy" && name == "where") return where(c, args);
+  if (kwargs.empty() && module == "numpy" && name == "where") return complex_where(c, args);
   if (kwargs.empty() && (module == "numpy" || (module == "builtins" && (name == "abs" || name == "pow")))) {
     if (std::optional<Traced> out = complex_function(c, name, module == "numpy", args)) return out;
   }

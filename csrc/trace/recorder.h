@@ -162,6 +162,7 @@ class Recorder : public Context {
   Flow raise(int count);
   /// `unbound`: what the check says of a variable without a value.
   Flow load_variable(size_t slot, const std::string& name, ir::CheckKind unbound);
+  Traced computed(Traced);
   void store_variable(size_t slot, Traced);
   Flow delete_variable(size_t slot, Flow loaded);
   Flow load_deref(int index);

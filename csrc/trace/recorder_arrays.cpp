@@ -41,6 +41,9 @@ ir::Layout layout_of(const ForeignArray& a) {
   return inner ? ir::Layout::inner : ir::Layout::strided;
 }
 
+/// The scalars that a number consists of: the parts of a complex one, or itself.
+std::span<Traced> scalars_of(Traced& t) { return t.kind == Kind::complex ? std::span(t.items) : std::span(&t, 1); }
+
 /// Of an array that is made: the one that the others are on.
 constexpr int unknown_device = -2;
 
@@ -74,7 +77,6 @@ Traced Recorder::read_array(Library library, PyObject* value, Input in) {
     in.aligned = a.is_aligned();
     in.object = Ref::borrow(reinterpret_cast<PyObject*>(Py_TYPE(value)));
   }
-  if (library == Library::torch && a.complex) abort(AbortId::foreign_array_, in.name + ", a complex tensor,");
   in.library = library;
   in.device = a.device;
   enter_library(library, a.device, in.name);
@@ -158,6 +160,7 @@ void Recorder::require_place() const {
 /// Is such a scalar a 0-d array to Python?
 bool Recorder::is_zero_d_array(const Traced& t) const {
   const bool library = signature_.library == Library::cupy || signature_.library == Library::torch;
+  if (library && t.kind == Kind::complex && !t.value) return is_zero_d_array(t.items[0]);
   if (!library || t.kind != Kind::scalar) return false;
   if (!t.tag) return t.is_np();
   return std::any_of(t.types.begin(), t.types.end(),
@@ -166,22 +169,28 @@ bool Recorder::is_zero_d_array(const Traced& t) const {
 
 void Recorder::mark_element(const Traced& container) {
   Traced& t = slots_.back().traced;
-  const bool view = container.kind == Kind::tensor && container.tensor->is_view();
-  if (!is_zero_d_array(t) || (container.kind != Kind::array && !view)) return;
-  t.element_of = view ? container.tensor->base.value : container.value;
+  const Traced& part = container.kind == Kind::complex && !container.value ? container.items[0] : container;
+  const bool view = part.kind == Kind::tensor && part.tensor->is_view();
+  if (!is_zero_d_array(t) || !(view || part.kind == Kind::array || part.kind == Kind::complex)) return;
+  for (Traced& s : scalars_of(t)) s.element_of = view ? part.tensor->base.value : part.value;
 }
 
 /// The array is stored to: what shares its memory is not what it was.
 void Recorder::outdate_elements(const Traced& array) {
   for (Slot& s : slots_) {
-    const ir::Value* of = s.traced.element_of;
-    if (s.kind != Slot::Kind::value || !of) continue;
-    if (of == array.value || of == &any_array || graph_->may_alias) s.traced.outdated = true;
+    if (s.kind != Slot::Kind::value) continue;
+    for (Traced& t : scalars_of(s.traced)) {
+      const ir::Value* of = t.element_of;
+      if (of && (of == array.value || of == &any_array || graph_->may_alias)) t.outdated = true;
+    }
   }
 }
 
 /// x op= y on a scalar that is a 0-d array to Python.
 void Recorder::review_in_place(const Traced& before, const Traced& after) const {
+  if (before.kind == Kind::complex && after.kind == Kind::complex && !before.value) {
+    return review_in_place(before.items[0], after.items[0]);
+  }
   if (!is_zero_d_array(before)) return;
   constexpr const char* what = "a variable that is updated in place";
   if (before.element_of) abort(AbortId::element_, std::string(what) + " is an element of an array, which would change");
@@ -200,10 +209,11 @@ void Recorder::review_in_place(const Traced& before, const Traced& after) const 
 /// Another variable that holds the very same 0-d array.
 void Recorder::share(Traced& t) {
   if (!is_zero_d_array(t)) return;
-  for (size_t k = 0; k < slots_.size(); ++k) {
-    Slot& s = slots_[k];
-    if (s.kind == Slot::Kind::value && s.traced.kind == Kind::scalar && s.traced.value == t.value) {
-      t.shared = s.traced.shared = true;
+  for (Slot& s : slots_) {
+    if (s.kind != Slot::Kind::value || s.traced.kind != t.kind || s.traced.value != t.value) continue;
+    const std::span<Traced> own = scalars_of(t), other = scalars_of(s.traced);
+    for (size_t k = 0; k < own.size(); ++k) {
+      if (own[k].kind == Kind::scalar && own[k].value == other[k].value) own[k].shared = other[k].shared = true;
     }
   }
 }

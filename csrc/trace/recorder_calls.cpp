@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "support/abort.h"
+#include "trace/complex.h"
 #include "trace/recorder.h"
 #include "trace/recorder_loop.h"
 #include "trace/tensor.h"
@@ -64,10 +65,12 @@ Recorder::Flow Recorder::call(int count, PyObject* names) {
   std::optional<Traced> result = trace::call(*this, callable, args, named);
   if (!result) abort(AbortId::call_, "an object that is no plain Python function");
   const bool of_arrays = std::any_of(args.begin(), args.end(), [](const Traced& t) {
-    return t.kind == Kind::array || t.kind == Kind::tensor || t.kind == Kind::method || t.is_np();
+    return t.kind == Kind::array || t.kind == Kind::tensor || t.kind == Kind::method || t.is_np() ||
+           (is_complex(t) && (t.value || !t.items[0].is_py_float()));
   });
   const bool method = callable.kind == Kind::method;
-  if (result->is_np() && !of_arrays && !method) numpy_scalars_ = true;  // np.float64(1), np.sqrt(2.0)
+  const bool numpy = is_complex(*result) && !result->value ? result->items[0].is_np() : result->is_np();
+  if (numpy && !of_arrays && !method) numpy_scalars_ = true;  // np.float64(1), np.sqrt(2.0)
   // min() and max() give one of their arguments back.
   if (result->is_scalar() && callable.kind == Kind::object && PyCFunction_Check(callable.object.get())) {
     for (const Traced& t : args) {
@@ -155,8 +158,8 @@ Recorder::Flow Recorder::inline_call(const Traced& function, std::vector<Traced>
   for (const auto& [key, t] : named) {
     if (is_list(t)) abort(AbortId::live_out_, "a list");
   }
-  for (Traced& t : args) t = is_lazy(t) && !t.tensor->ramp ? materialised(*this, t) : std::move(t);
-  for (auto& [key, t] : named) t = is_lazy(t) && !t.tensor->ramp ? materialised(*this, t) : std::move(t);
+  for (Traced& t : args) t = computed(std::move(t));
+  for (auto& [key, t] : named) t = computed(std::move(t));
   std::vector<Slot> locals = bind(function, args, named);
   slots_.insert(slots_.end(), locals.begin(), locals.end());
   callee.result = slots_.size();

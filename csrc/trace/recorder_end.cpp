@@ -148,8 +148,12 @@ void Recorder::add_output(const Merged& m, runtime::Output out, std::vector<ir::
     return static_cast<int>(types.size()) - 1;
   };
   const Traced& t = m.shape.traced;
-  if (t.outdated) abort(AbortId::element_, "a variable is an element of an array that was stored to since");
-  if (numpy_scalars_ && is_zero_d_array(t))
+  const Traced& number = t.kind != Kind::complex ? t
+                         : !m.items.empty()      ? m.items[0].shape.traced
+                         : t.value               ? t
+                                                 : t.items[0];
+  if (number.outdated) abort(AbortId::element_, "a variable is an element of an array that was stored to since");
+  if (numpy_scalars_ && is_zero_d_array(number))
     abort(AbortId::live_out_, "a NumPy scalar beside arrays of another library");
   std::vector<ir::Type> own;
   append_types(m, own);

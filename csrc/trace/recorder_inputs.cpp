@@ -73,6 +73,7 @@ Traced Recorder::read(PyObject* value, Input in, bool fixed) {
   }
   runtime::ComplexValue number;
   if (runtime::read_complex(value, &number)) {
+    numpy_scalars_ |= number.type.kind == runtime::ScalarKind::np_scalar;
     in.complex = true;
     in.type = number.type;
     if (fixed) {

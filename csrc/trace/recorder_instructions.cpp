@@ -38,7 +38,10 @@ Traced Recorder::pop() {
   slots_.pop_back();
   if (s.kind == Slot::Kind::conflict) abort(AbortId::path_types_, s.why);
   if (s.kind != Slot::Kind::value) abort(AbortId::path_types_, "a stack entry depends on the path taken");
-  if (s.traced.outdated) abort(AbortId::element_, "an element of an array is read before a store to it and used after");
+  const std::vector<Traced>& parts = s.traced.items;
+  const bool complex = s.traced.kind == Kind::complex && !parts.empty();
+  if (s.traced.outdated || (complex && parts[0].outdated))
+    abort(AbortId::element_, "an element of an array is read before a store to it and used after");
   return std::move(s.traced);
 }
 
@@ -92,9 +95,14 @@ void Recorder::materialise_pending() {
   }
 }
 
+/// What a variable holds of the value: arrays in place of expressions.
+Traced Recorder::computed(Traced t) {
+  if (is_complex(t)) return complex_materialised(*this, t);
+  return is_lazy(t) && !t.tensor->ramp ? materialised(*this, t) : t;
+}
+
 void Recorder::store_variable(size_t slot, Traced t) {
-  if (is_lazy(t) && !t.tensor->ramp) t = materialised(*this, t);
-  if (is_complex(t)) t = complex_materialised(*this, t);
+  t = computed(std::move(t));
   if (t.kind == Kind::method || t.kind == Kind::zero_d) abort(AbortId::live_out_, "a bound method or a 0-d array");
   if (t.kind == Kind::list) abort(AbortId::live_out_, "a list");
   slots_[slot] = Slot::of({});
@@ -221,8 +229,9 @@ void Recorder::store_element(const Instruction& i, Traced container, Traced inde
     return;
   }
   Traced value = pop();
-  if (is_zero_d_array(value) && !value.tag) value.kind = Kind::zero_d;  // which is cast as an array is
-  if (in_atomic_statement(i)) run_in_order(*this);                      // x[k] = max(x[k], v)
+  if (value.kind == Kind::scalar && is_zero_d_array(value) && !value.tag)
+    value.kind = Kind::zero_d;                      // which is cast as an array is
+  if (in_atomic_statement(i)) run_in_order(*this);  // x[k] = max(x[k], v)
   setitem(*this, container, index, value);
 }
 

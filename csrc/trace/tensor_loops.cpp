@@ -4,6 +4,7 @@
 
 #include "ir/builder.h"
 #include "trace/arithmetic.h"
+#include "trace/complex.h"
 #include "trace/conversion.h"
 #include "trace/tensor_mapping.h"
 #include "trace/torch.h"
@@ -331,8 +332,14 @@ void assign(Context& c, const TensorRef& target, const Traced& value) {
 
 Traced updated(Context& c, BinaryOp op, const TensorRef& target, const Traced& value) {
   Traced operands[] = {tensor(target), value};
-  if (auto cast = torch_operands(c, op, operands[0], value)) std::tie(operands[0], operands[1]) = *std::move(cast);
-  const Traced result = map(c, operands, [op](Context& context, Scalars x) { return binary(context, op, x[0], x[1]); });
+  const std::optional<Traced> half = torch_half(c, op, operands[0], value);
+  auto cast = half ? std::nullopt : torch_operands(c, op, operands[0], value);
+  if (cast) std::tie(operands[0], operands[1]) = *std::move(cast);
+  if (any_complex(operands)) {
+    refuse(c, AbortId::operands_, "an in-place operator whose result does not fit the array's dtype");
+  }
+  const auto apply = [op](Context& context, Scalars x) { return binary(context, op, x[0], x[1]); };
+  const Traced result = half ? *half : map(c, operands, apply);
   const TensorRef& made = result.tensor;
   const bool torch = c.library() == runtime::Library::torch;
   if (!(torch ? torch_casts : casts_same_kind)(made->dtype, target->dtype)) {

@@ -21,7 +21,7 @@ DType sum_type(DType t) {
 }
 
 /// What sums and products of the type are accumulated in, before they are rounded.
-DType wide_type(DType t) { return t == DType::f16_ ? DType::f32_ : t; }
+DType wide_type(DType t) { return ir::is_half(t) ? DType::f32_ : t; }
 
 struct Accumulator {
   DType result;
@@ -399,6 +399,8 @@ Traced cumulate(Context& c, BinaryOp op, const TensorRef& given, int axis, std::
   const TensorRef t = given->heavy ? materialised(c, given) : given;
   const DType type = dtype ? *dtype : sum_type(t->dtype);
   if (type == DType::bool_) refuse(c, AbortId::operands_, "a cumulative sum in bool");
+  // NumPy rounds each sum of halves, torch those that are stored.
+  const DType carried_type = c.library() == runtime::Library::torch ? wide_type(type) : type;
   const TensorRef out = allocate(c, type, t->shape);
   Axes axes;
   axes.reduced.assign(t->shape.size(), false);
@@ -409,12 +411,12 @@ Traced cumulate(Context& c, BinaryOp op, const TensorRef& given, int axis, std::
     Emit e(c);
     const std::vector<Value*> own(kept.begin(), kept.end());
     const bool sum = op == BinaryOp::add;
-    Value* const init[] = {e.number(type, sum ? 0 : 1)};
+    Value* const init[] = {e.number(carried_type, sum ? 0 : 1)};
     accumulate(c, s.dims, init, Order::kept, [&](Index reduced, std::span<Value* const> carried) {
       const std::vector<Value*> at = merged_index(s, own, reduced);
-      Value* x = cast_element(c, t->at(c, at), type);
+      Value* x = e.cast(cast_element(c, t->at(c, at), type), carried_type);
       Value* next = e.op(sum ? Opcode::add_ : Opcode::mul_, {carried[0], x});
-      c.builder().store(next, out->base.value, at);
+      c.builder().store(e.cast(next, type), out->base.value, at);
       return std::vector<Value*>{next};
     });
   });

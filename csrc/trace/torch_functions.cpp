@@ -294,10 +294,12 @@ std::optional<Traced> call_by_name(Context& c, std::string_view name, Args args,
 }
 
 constexpr const char* functions_only[] = {"zeros", "ones", "empty"};
-constexpr const char* others[] = {"cumsum",    "cumprod",    "dot",       "mv",    "mm", "bitwise_not", "zeros_like",
-                                  "ones_like", "empty_like", "full_like", "clone", "t",  "transpose"};
-constexpr const char* methods_only[] = {"size",   "dim", "numel", "item",  "to",    "float",
-                                        "double", "int", "long",  "fill_", "zero_", "copy_"};
+constexpr const char* complex_only[] = {"complex", "real", "imag"};
+constexpr const char* others[] = {"cumsum",     "cumprod",   "dot",           "mv",        "mm",    "bitwise_not",
+                                  "zeros_like", "ones_like", "empty_like",    "full_like", "clone", "t",
+                                  "transpose",  "conj",      "conj_physical", "angle",     "vdot"};
+constexpr const char* methods_only[] = {"size", "dim",  "numel", "item",     "to",    "float", "double",
+                                        "int",  "long", "half",  "bfloat16", "fill_", "zero_", "copy_"};
 
 bool is_one_of(std::string_view name, std::span<const char* const> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -325,6 +327,7 @@ const char* name_of(PyObject* callable) {
     for (const Reducer& r : reducers) add(r.name);
     for (const char* name : others) add(name);
     for (const char* name : functions_only) add(name);
+    for (const char* name : complex_only) add(name);
   }
   const auto found = known->find(callable);
   return found == known->end() ? nullptr : found->second;
@@ -332,9 +335,12 @@ const char* name_of(PyObject* callable) {
 
 }  // namespace
 
+bool is_torch_function(PyObject* callable) { return name_of(callable) != nullptr; }
+
 std::optional<Traced> call_torch(Context& c, PyObject* callable, Args args, Named kwargs) {
   const char* name = name_of(callable);
   if (!name) return {};
+  if (std::optional<Traced> result = call_torch_complex(c, name, args, kwargs)) return result;
   if (is_one_of(name, functions_only)) return made_of_numbers(c, name, args, kwargs);
   std::optional<Traced> result = call_by_name(c, name, args, kwargs);
   if (!result) refuse(c, AbortId::call_, std::string("torch.") + name + " with these arguments");
@@ -348,10 +354,13 @@ bool has_torch_method(std::string_view name) {
 Traced call_torch_method(Context& c, const Traced& self, const std::string& name, Args args, Named kwargs) {
   std::vector<Traced> all = {self};
   all.insert(all.end(), args.begin(), args.end());
+  if (std::optional<Traced> result = call_torch_complex(c, name, all, kwargs)) return *result;
   const auto cast = [&](DType to) { return torch_cast(c, self, to); };
   if (kwargs.empty() && args.empty()) {
     if (name == "float") return cast(DType::f32_);
     if (name == "double") return cast(DType::f64_);
+    if (name == "half") return cast(DType::f16_);
+    if (name == "bfloat16") return cast(DType::bf16_);
     if (name == "int") return cast(DType::i32_);
     if (name == "long") return cast(DType::i64_);
     if (name == "item" && !is_tensor(self)) return call_method(c, number(c, self), name, args);

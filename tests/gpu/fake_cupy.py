@@ -43,7 +43,7 @@ UFUNCS = """absolute add arctan arctan2 cbrt ceil copysign cos cosh divide exp e
 FUNCTIONS = """all amax amin any argmax argmin clip count_nonzero cumsum dot max mean min outer prod sum transpose
     where""".split()
 CREATION = "arange array empty eye full ones zeros".split()
-METHODS = "all any argmax argmin astype copy cumsum dot max mean min prod reshape std sum var".split()
+METHODS = "all any argmax argmin astype conj copy cumsum dot max mean min prod reshape std sum var".split()
 
 current_device = 0
 current_stream = {0: 0, 1: 0}

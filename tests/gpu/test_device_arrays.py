@@ -402,6 +402,38 @@ def test_where_an_element_is_no_value_the_region_is_refused(f):
         jit(f)(*args)
 
 
+@pytest.mark.parametrize(
+    "f", [swap, swap_by_name, element_in_place, second_name, carried_name], ids=lambda f: f.__name__
+)
+def test_complex_elements_are_no_values_either(f):
+    args = [array(4, dtype="complex128") for _ in range(f.__code__.co_argcount)]
+    with pytest.raises(appy.CompileError, match="element|0-d array"):
+        jit(f)(*args)
+
+
+def test_parts_of_complex_elements_share_their_memory():
+    def f(a, b):
+        # pragma sequential for
+        for i in range(2):
+            t = a[i].real
+            a[i] = 0
+            b[i] = t
+
+    with pytest.raises(appy.CompileError, match="element"):
+        jit(f)(array(4, dtype="complex128"), array(4, dtype="complex128"))
+
+
+def test_updates_of_complex_elements():
+    def f(a, b):
+        # pragma sequential for
+        for i in range(3):
+            t = a[i] * 2
+            b[i] = t.conj()
+            a[i] += t + b[i]
+
+    both(f, lambda: (array(4, dtype="complex128"), array(4, dtype="complex128")))
+
+
 def test_updates_of_elements_are_no_such_case():
     def f(a, b):
         # pragma sequential for
@@ -423,6 +455,8 @@ def test_numpy_scalars_that_are_left():
 
     with pytest.raises(appy.CompileError, match="a NumPy scalar"):
         jit(f)(array(5), np.float64(1))
+    with pytest.raises(appy.CompileError, match="a NumPy scalar"):
+        jit(f)(array(5, dtype="complex128"), np.complex128(1))
 
 
 def test_variables_that_nothing_reads_are_not_made():

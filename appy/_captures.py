@@ -12,12 +12,20 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 
+class Span(NamedTuple):
+    """Of the source: lines and columns, which count UTF-8 bytes."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+
+
 class Capture(NamedTuple):
-    """A ``loop`` over ``range``, or a ``run`` of statements, the first of which begins at `line`, the last at `last_line`.
+    """A `loop`, or a `run` of statements, the first of which begins at `line`, the last at `last_line`.
 
     A loop `repeats` if nothing that it assigns to is subscripted by its variable: it goes over the same elements again and
-    again. Columns count UTF-8 bytes. `iter_line` and `iter_column` are the position of a loop's iterable; a run has its first
-    statement's.
+    again. `iter_line` and `iter_column` are the position of a loop's iterable; a run has its first statement's.
+    One that `leaves` is more than a loop over `range` from its first to its last iteration; the statements of its own
+    that return are `returns`.
     """
 
     kind: str
@@ -27,6 +35,9 @@ class Capture(NamedTuple):
     iter_line: int
     iter_column: int
     repeats: bool = False
+    leaves: bool = False
+    span: Span = Span((0, 0), (0, 0))
+    returns: tuple[Span, ...] = ()
 
 
 def captures_in(body: list[ast.stmt], annotated: set[ast.stmt]) -> Iterator[Capture]:
@@ -51,11 +62,31 @@ def _run(run: list[ast.stmt], annotated: set[ast.stmt]) -> Iterator[Capture]:
         first, last = run[0], run[-1]
         yield Capture("run", first.lineno, last.lineno, last.end_lineno or 0, first.lineno, first.col_offset)
     for statement in run:
-        if isinstance(statement, ast.For) and statement not in annotated:
-            at = statement.iter
-            lines = (statement.lineno, statement.lineno, statement.end_lineno or 0)
-            yield Capture("loop", *lines, at.lineno, at.col_offset, _repeats(statement))
+        if isinstance(statement, ast.For | ast.While) and statement not in annotated:
+            yield _loop(statement, annotated)
         yield from _inside(statement, annotated)
+
+
+def _loop(loop: ast.For | ast.While, annotated: set[ast.stmt]) -> Capture:
+    at = loop.iter if isinstance(loop, ast.For) else loop.test
+    lines = (loop.lineno, loop.lineno, loop.end_lineno or 0)
+    inside = list(_statements(loop, annotated))
+    leaves = bool(loop.orelse) or any(isinstance(s, ast.While | ast.Break | ast.Return) for s in inside)
+    returns = tuple(_span(s) for s in inside if isinstance(s, ast.Return))
+    repeats = not leaves and isinstance(loop, ast.For) and _repeats(loop)
+    return Capture("loop", *lines, at.lineno, at.col_offset, repeats, leaves, _span(loop), returns)
+
+
+def _span(node: ast.stmt) -> Span:
+    return Span((node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0))
+
+
+def _statements(statement: ast.stmt, annotated: set[ast.stmt]) -> Iterator[ast.stmt]:
+    """It and those inside, but what is inside of annotated ones."""
+    yield statement
+    if statement not in annotated:
+        for inner in [*getattr(statement, "body", []), *getattr(statement, "orelse", [])]:
+            yield from _statements(inner, annotated)
 
 
 def _inside(statement: ast.stmt, annotated: set[ast.stmt]) -> Iterator[Capture]:
@@ -91,27 +122,36 @@ def _is_name(target: ast.expr) -> bool:
 
 
 def _is_loop(statement: ast.stmt, annotated: set[ast.stmt]) -> bool:
-    """A loop whose iterations are counted before it starts, around annotated statements and nothing that could only be
-    done by the interpreter."""
+    """A loop around annotated statements and nothing that could only be done by the interpreter."""
     return (
-        _is_counted(statement)
+        _is_compiled(statement)
         and any(node in annotated for node in ast.walk(statement))
-        and all(_is_plain(inner, annotated) for inner in statement.body)  # type: ignore[attr-defined]
+        and all(_is_plain(inner, annotated) for inner in _blocks(statement))
     )
 
 
-def _is_counted(statement: ast.stmt) -> bool:
-    if not isinstance(statement, ast.For) or statement.orelse or not isinstance(statement.target, ast.Name):
+def _is_compiled(statement: ast.stmt) -> bool:
+    """A `while` loop, or one over `range`."""
+    if isinstance(statement, ast.While):
+        return True
+    if not isinstance(statement, ast.For) or not isinstance(statement.target, ast.Name):
         return False
     call = statement.iter
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
 
 
 def _is_plain(statement: ast.stmt, annotated: set[ast.stmt]) -> bool:
-    if statement in annotated or isinstance(statement, ast.Assign | ast.AugAssign | ast.Pass | ast.Continue):
+    if statement in annotated or isinstance(statement, _PLAIN):
         return True
     if isinstance(statement, ast.AnnAssign):
         return statement.value is not None
-    if isinstance(statement, ast.If):
-        return all(_is_plain(inner, annotated) for inner in [*statement.body, *statement.orelse])
-    return _is_counted(statement) and all(_is_plain(inner, annotated) for inner in statement.body)  # type: ignore[attr-defined]
+    if isinstance(statement, ast.If) or _is_compiled(statement):
+        return all(_is_plain(inner, annotated) for inner in _blocks(statement))
+    return False
+
+
+def _blocks(statement: ast.stmt) -> list[ast.stmt]:
+    return [*statement.body, *statement.orelse]  # type: ignore[attr-defined]
+
+
+_PLAIN = (ast.Assign, ast.AugAssign, ast.Pass, ast.Continue, ast.Break, ast.Return)

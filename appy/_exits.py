@@ -30,9 +30,10 @@ def traced_code(code: CodeType, assembly: Assembly, entry: Any) -> tuple[CodeTyp
     position = twin[entry.begin].position
     stubs: list[Instr] = []
     stub_of: dict[Instr, Instr] = {}
-    for k, instr in enumerate(entry.exits):
-        stub_of[instr] = Instr(dis.opmap["LOAD_CONST"], len(consts), position)
-        stubs += [stub_of[instr], Instr(dis.opmap["RETURN_VALUE"], 0, position)]
+    for k, exit in enumerate(entry.exits):
+        stub = Instr(dis.opmap["LOAD_CONST"], len(consts), position)
+        stubs += [stub, Instr(dis.opmap["RETURN_VALUE"], 0, position)]
+        stub_of |= {instr: stub for instr, of in entry.copies.items() if of is exit} or {exit: stub}
         consts.append(mark(k))
     inserted: dict[Instr, list[Instr]] = {}
     for instr, following in zip(assembly.instrs, [*assembly.instrs[1:], None]):

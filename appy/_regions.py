@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from ._assemble import ENDS, Assembly, Instr, stack_depths
+from ._captured_loops import entries_of
 from ._captures import Capture
+from ._entries import Entry, is_entered_once
 from .pragmas import PlacedPragma
 
 # Instructions that FOR_ITER jumps to when it is exhausted: none, END_FOR, or END_FOR and POP_TOP.
@@ -15,20 +16,6 @@ _LOOP_END = min(max(sys.version_info[1] - 11, 0), 2)
 _RETURNS = ("RETURN_VALUE", "RETURN_CONST")
 # What cannot stand in the iterable of a `for`, but may stand before it.
 _NOT_IN_ITERABLE = frozenset(("PUSH_EXC_INFO", "RERAISE", "RAISE_VARARGS", "RESUME", "END_FOR", *_RETURNS))
-
-
-class Entry(NamedTuple):
-    """One copy of the statement: the instructions ``[begin, end)`` of the code object.
-
-    With ``exits`` it is the loop without its `else`: `end` is where the `else` begins, an exit where a `break` leads.
-    """
-
-    begin: Instr
-    end: Instr
-    depth: int  # of the stack before `begin`
-    returns: bool  # a `return` may leave it
-    exits: tuple[Instr, ...] = ()
-    members: frozenset[Instr] = frozenset()  # with exits: its instructions
 
 
 class Region:
@@ -110,11 +97,7 @@ def _captured(
         )
         found = Region(place, [p for r in inside for p in r.pragmas], True, True, capture.repeats)
         if capture.kind == "loop":
-            entries = [
-                _entry(assembly, index, place, depths)
-                for index, instr in enumerate(assembly.instrs)
-                if instr.name == "FOR_ITER" and _is_loop_of(assembly.instrs, index, place)
-            ]
+            entries = _entries_of(assembly, capture, place, depths)
             loops.append(found)
         else:
             entries = _spanned(assembly, depths, capture, [*loops, *regions])
@@ -126,6 +109,18 @@ def _captured(
         if alike and complete and not known:
             out.insert(0, found)
     return out
+
+
+def _entries_of(
+    assembly: Assembly, capture: Capture, place: PlacedPragma, depths: dict[Instr, int]
+) -> list[Entry | None]:
+    if capture.leaves:
+        return entries_of(assembly, capture, depths)
+    return [
+        _entry(assembly, index, place, depths)
+        for index, instr in enumerate(assembly.instrs)
+        if instr.name == "FOR_ITER" and _is_loop_of(assembly.instrs, index, place)
+    ]
 
 
 def _spanned(assembly: Assembly, depths: dict[Instr, int], capture: Capture, units: list[Region]) -> list[Entry | None]:
@@ -319,12 +314,8 @@ def _entry_with_exits(assembly: Assembly, index: int, pragma: PlacedPragma, dept
     exits.sort(key=place.__getitem__)
     if any(depths.get(instr, depth) != depth for instr in (instrs[begin], end, *exits)) or not exits:
         return None
-    for instr in instrs:
-        if instr not in members and instr.target in members and instr.target is not instrs[begin]:
-            return None
-    for handler in assembly.handlers:
-        if handler.target in members:
-            return None
+    if not is_entered_once(assembly, instrs[begin], members):
+        return None
     returns = any(i.name in _RETURNS for i in members)
     return Entry(instrs[begin], end, depth, returns, tuple(exits), frozenset(members))
 
@@ -380,9 +371,10 @@ def _after_else(instrs: list[Instr], begin: int, index: int, stop: int, pragma: 
 def _shape(assembly: Assembly, entry: Entry) -> object:
     """Equal for copies of a statement that do the same."""
     instrs = assembly.instrs
-    if entry.exits:
+    if entry.members:
         inside = [i for i in instrs if i in entry.members]
         ways = {instr: at for at, instr in enumerate((*inside, entry.end, *entry.exits))}
+        ways |= {instr: ways[exit] for instr, exit in entry.copies.items()}
         return tuple((i.op, i.arg if i.target is None else ways.get(i.target, -1)) for i in inside)
     first, last = instrs.index(entry.begin), instrs.index(entry.end)
     place = {instr: at for at, instr in enumerate(instrs[first:last])}

@@ -426,6 +426,7 @@ class RegionCache::Impl {
     return {reinterpret_cast<PyCodeObject*>(code_.get()),
             begin_,
             end_,
+            options_.captured ? options_.end_line : 0,
             pragmas_,
             options_.exact,
             may_alias,

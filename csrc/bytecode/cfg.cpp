@@ -17,8 +17,8 @@ bool only_pops(std::span<const Instruction> code, const Node& n) {
 
 }  // namespace
 
-Cfg::Cfg(std::span<const Instruction> code, int first, int last, bool one_return)
-    : code_(code), one_return_(one_return) {
+Cfg::Cfg(std::span<const Instruction> code, int first, int last, bool one_return, int last_line)
+    : code_(code), one_return_(one_return), last_line_(last_line) {
   find_blocks(first, last);
   if (!fault_.empty()) return;
   find_order();
@@ -28,14 +28,21 @@ Cfg::Cfg(std::span<const Instruction> code, int first, int last, bool one_return
   close();
 }
 
-// Is the code at `target` what the compiler copied from `last`, a short way out of the function?
+// Does the code at `target` do what that at `last` does, a short way out of the function? Where the compiler has copied
+// it, it knows better which variables are bound; to return a constant is the same wherever it stands.
 bool Cfg::copy_of_end(int target, int last) const {
+  const auto does_the_same = [](const Instruction& a, const Instruction& b) {
+    const bool loads = a.op == Op::load_fast_ && b.op == Op::load_fast_check_;
+    return (a.op == b.op || loads) && a.arg == b.arg && a.arg2 == b.arg2;
+  };
+  bool same_lines = true;
   for (int n = 0; n < 8; ++n, ++target, ++last) {
     if (target >= static_cast<int>(code_.size()) || last >= static_cast<int>(code_.size())) return false;
     const Instruction &a = code_[static_cast<size_t>(target)], &b = code_[static_cast<size_t>(last)];
-    if (a.op != b.op || a.arg != b.arg || a.arg2 != b.arg2) return false;
-    if (a.position.line != b.position.line || a.position.column != b.position.column) return false;
-    if (is_terminal(a)) return true;
+    if (!does_the_same(a, b)) return false;
+    same_lines &= a.position.line == b.position.line;
+    const bool constant = n == 1 && code_[static_cast<size_t>(target - 1)].op == Op::load_const_;
+    if (is_terminal(a)) return same_lines || (constant && a.op == Op::return_value_);
     if (is_jump(a.op)) return false;
   }
   return false;
@@ -57,10 +64,10 @@ int Cfg::resolve(int target, int first, int last) {
     return at;
   };
   if (target >= first && target < last) return copy_of_end(target, last) ? last : target;
-  if (target == last) return last;
+  if (target == last || follow(target) == follow(last) || copy_of_end(target, last)) return last;
   // The compiler may put a piece of the statement behind what follows it.
   if (target > last && target < static_cast<int>(code_.size())) {
-    int low = 0, high = 0;
+    int low = 0, high = last_line_;
     for (int i = first; i < last; ++i) {
       const int line = code_[static_cast<size_t>(i)].position.line;
       if (!line) continue;
@@ -70,7 +77,6 @@ int Cfg::resolve(int target, int first, int last) {
     const int line = code_[static_cast<size_t>(target)].position.line;
     if (line && line >= low && line <= high) return target;
   }
-  if (follow(target) == follow(last) || copy_of_end(target, last)) return last;
   fault_ =
       "a jump to line " +
       std::to_string(target < static_cast<int>(code_.size()) ? code_[static_cast<size_t>(target)].position.line : 0) +

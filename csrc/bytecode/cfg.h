@@ -35,8 +35,9 @@ class Cfg {
   /// Blocks of instructions [first, last), entered at `first`. A jump out of the stretch, or past its end, goes to the
   /// end node where it lands at `last` (possibly over unconditional jumps, or in a copy of the instructions there that
   /// the compiler made); else `fault` names it.
-  /// `one_return`: all returns lead to one virtual node (functions that are inlined).
-  Cfg(std::span<const Instruction> code, int first, int last, bool one_return = false);
+  /// `one_return`: all returns lead to one virtual node (functions that are inlined). `last_line`: the source line
+  /// where the statement ends, where it is known; pieces of it may stand behind the stretch.
+  Cfg(std::span<const Instruction> code, int first, int last, bool one_return = false, int last_line = 0);
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<NaturalLoop>& loops() const { return loops_; }
@@ -66,6 +67,7 @@ class Cfg {
   std::vector<std::vector<bool>> reach_;
   int entry_ = 0, end_ = 0;
   bool one_return_ = false;
+  int last_line_ = 0;
   std::string fault_;
 };
 

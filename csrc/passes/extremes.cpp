@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/comparisons.h"
+#include "passes/host_loops.h"
 #include "passes/loops.h"
 #include "passes/subscripts.h"
 
@@ -41,6 +42,13 @@ bool may_leave(const Block& block) {
   return false;
 }
 
+/// All that it does besides is to leave the loop, or not.
+bool only_breaks(const Op& branch) {
+  const Op &first = *branch.blocks[0]->first, &second = *branch.blocks[1]->first;
+  return (first.code == Opcode::break_ && second.code == Opcode::yield_) ||
+         (first.code == Opcode::yield_ && second.code == Opcode::break_);
+}
+
 void passed(const Op& branch, Path& path) {
   const bool first = may_leave(*branch.blocks[0]), second = may_leave(*branch.blocks[1]);
   if (first && second) path.opaque = true;
@@ -57,16 +65,25 @@ std::optional<int64_t> narrow(Wide w) {
 
 }  // namespace
 
+// Of a loop around loops with permission it does not matter whether it is left before `where`, or not entered: who
+// finds out in front of it that it would fail runs it as he would have without these loops having become one with it.
 Path path_to(const Op& where, const Op& outer) {
   Path path;
+  bool in_host_loop = false;  // it is behind us
   for (const Op* at = &where; at && at != &outer;) {
-    for (const Op* before = at->prev; before; before = before->prev) {
-      if (before->code == Opcode::if_) passed(*before, path);
-      if (before->code == Opcode::while_) path.opaque = true;
-    }
     const Op* owner = at->parent->owner;
-    if (owner && owner->code == Opcode::if_) split(*owner->operands[0], at->parent == owner->blocks[0], path);
-    if (owner && is_loop(*owner)) path.opaque |= owner->code == Opcode::while_ || !exits_of(*owner).breaks.empty();
+    const bool host = owner && is_host_loop(*owner);
+    for (const Op* before = at->prev; before; before = before->prev) {
+      if (before->code == Opcode::if_ && !(host && only_breaks(*before))) passed(*before, path);
+      if (before->code == Opcode::while_ && !is_host_loop(*before)) path.opaque = true;
+    }
+    if (owner && owner->code == Opcode::if_ && !in_host_loop) {
+      split(*owner->operands[0], at->parent == owner->blocks[0], path);
+    }
+    if (owner && is_loop(*owner) && !host) {
+      path.opaque |= owner->code == Opcode::while_ || !exits_of(*owner).breaks.empty();
+    }
+    in_host_loop |= host;
     at = owner;
   }
   return path;
@@ -318,7 +335,8 @@ std::optional<Bounds> Extremes::variable(const Op& loop, const Op& where) {
   const auto lower = of(*loop.operands[0], loop), upper = of(*loop.operands[1], loop),
              step = of(*loop.operands[2], loop);
   if (!lower || !upper || !step || step->varies()) return std::nullopt;
-  Bounds out{nullptr, nullptr, lower->exact && upper->exact, lower->loops};
+  const bool whole = exits_of(loop).breaks.empty();
+  Bounds out{nullptr, nullptr, lower->exact && upper->exact && whole, lower->loops};
   out.loops.insert(upper->loops.begin(), upper->loops.end());
   out.loops.insert(&loop);
   const auto s = constant(*step->lo);

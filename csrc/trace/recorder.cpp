@@ -70,7 +70,7 @@ void Recorder::prepare() {
   };
   const int outside = handler_at(region_.begin);
 
-  text->cfg = std::make_unique<bytecode::Cfg>(text->instructions, first, last);
+  text->cfg = std::make_unique<bytecode::Cfg>(text->instructions, first, last, false, region_.last_line);
   const bytecode::Cfg& cfg = *text->cfg;
   if (!cfg.fault().empty()) abort(AbortId::control_flow_, cfg.fault());
   std::vector<size_t> globals;

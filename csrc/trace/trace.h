@@ -19,6 +19,7 @@ struct Region {
   PyCodeObject* code = nullptr;
   int begin = 0;
   int end = 0;
+  int last_line = 0;  // of the statement; 0: that of its last instruction
   std::span<const pragma::Placed> pragmas;
   bool exact = false;
   bool may_alias = false;   // trace the sequential version for arrays that overlap

@@ -25,6 +25,7 @@ class Writer:
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.fresh = 0
+        self.leaves = False
 
     def function(self) -> str:
         self.lines = ["def program(a, b, c, m, p, n, steps):", "    s, r, k = 0.5, 0.25, 0"]
@@ -32,11 +33,27 @@ class Writer:
             self.statements(1, 4, "0")
         else:
             self.statements(1, self.random.randint(0, 1), "0")
-            self.put(1, "for t in range(steps):")
-            self.statements(2, self.random.randint(2, 4), "t", 1)
+            self.loop()
             self.statements(1, self.random.randint(0, 2), "0")
         self.put(1, f"return {self.random.choice(['s, r, k', 's', 'k', 'None', 'a.sum(), s'])}")
         return "\n".join(self.lines) + "\n"
+
+    def loop(self) -> None:
+        """One over `range`, or one that counts itself; some are left early, or do something else when they are not."""
+        pick = self.random.random()
+        if pick < 0.5:
+            self.put(1, "for t in range(steps):")
+        elif pick < 0.8:
+            self.put(
+                1, f"t = -1\nwhile {self.random.choice(['', 's < 0.9 and ', 'k < 3 and '])}t + 1 < steps:\n    t += 1"
+            )
+        else:
+            self.put(1, "t = -1\nwhile True:\n    t += 1\n    if t >= steps:\n        break")
+        self.leaves = self.random.random() < 0.5
+        self.statements(2, self.random.randint(2, 4), "t", 1)
+        if self.random.random() < 0.2:
+            self.put(1, "else:")
+            self.statements(2, self.random.randint(1, 2), "0")
 
     def put(self, depth: int, text: str) -> None:
         for line in text.split("\n"):
@@ -62,6 +79,9 @@ class Writer:
                 self.statements(depth + 1, self.random.randint(1, 2), "u")
             elif nested and pick < 0.22 and t == "t":
                 self.put(depth, "if t % 3 == 1:\n    continue")
+            elif nested and pick < 0.34 and self.leaves:
+                way = self.random.choice(["break", "break", "break", "return s", "return -1", "return k, s"])
+                self.put(depth, f"if {self.random.choice(['s > 0.6', 'r < 0.2', f'{t} == 2', 'k > 1'])}:\n    {way}")
             else:
                 self.random.choice(
                     (

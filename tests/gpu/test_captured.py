@@ -1,4 +1,4 @@
-"""What a device runs as one region: the programs of tests/parity/capture_programs.py on the emulated device."""
+"""What a device runs as one region: the programs of tests/parity/test_captures.py on the emulated device."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ COMPARE = f"""
 import json, os, sys, warnings
 sys.path[:0] = [{str(PARITY)!r}, {str(Path(__file__).parent)!r}]
 import emulate
-from capture_programs import PROGRAMS
-from test_captures import compare
+from test_captures import PROGRAMS, compare
 warnings.simplefilter("ignore")
 emulator = emulate.Emulator(os.environ["APPY_LIBCUDA"])
 found = {{}}
@@ -56,7 +55,7 @@ import numpy as np
 import fake_cupy
 cupy = fake_cupy.install()
 import appy
-from capture_programs import PROGRAMS
+from test_captures import PROGRAMS
 emulator = emulate.Emulator(os.environ["APPY_LIBCUDA"])
 compiled = appy.jit(PROGRAMS["jacobi_1d"].function)
 
@@ -86,7 +85,7 @@ EXPLAINED = f"""
 import sys
 sys.path.insert(0, {str(PARITY)!r})
 import appy
-from capture_programs import PROGRAMS
+from test_captures import PROGRAMS
 for name in ("jacobi_1d", "around"):
     program = PROGRAMS[name]
     compiled = appy.jit(program.function, backend="cuda")

@@ -1,7 +1,7 @@
 """Captured loops whose threads come late to barriers, by random delays: any number of blocks gives the same bits again.
 
 ``APPY_CUDA_DELAYS`` puts the delays into kernels. The programs are those of ``synchronised.py`` and of
-``tests/parity/capture_programs.py``.
+``tests/parity/test_captures.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import appy
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "parity"))
-from capture_programs import PROGRAMS as CAPTURED  # noqa: E402
+from test_captures import PROGRAMS as CAPTURED  # noqa: E402
 from test_captures import outcome, same  # noqa: E402
 
 BLOCKS = ["1", "2", "1000000"]  # as many as fit
@@ -33,6 +33,10 @@ CASES |= {
 # On the emulated device: barriers of blocks and of lanes, reductions, a value of one thread for all of them.
 EMULATED = [
     "conjugate",
+    "relax",
+    "k_means",
+    "skips",
+    "one_after_the_other",
     "synchronised.many_steps",
     "synchronised.reversed_sweep",
     "synchronised.shifted_rows",

@@ -18,16 +18,22 @@ class Program(NamedTuple):
     launches: int | None
 
 
+def programs_in(found: dict[str, Program]) -> Any:
+    """The decorator that adds to these."""
+
+    def program(arguments: Callable[[np.random.Generator], tuple[Any, ...]], launches: int | None = 1) -> Any:
+        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+            name = function.__name__
+            found[name] = Program(function, lambda: arguments(np.random.default_rng(len(name))), launches)
+            return function
+
+        return add
+
+    return program
+
+
 PROGRAMS: dict[str, Program] = {}
-
-
-def program(arguments: Callable[[np.random.Generator], tuple[Any, ...]], launches: int | None = 1) -> Any:
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        name = function.__name__
-        PROGRAMS[name] = Program(function, lambda: arguments(np.random.default_rng(len(name))), launches)
-        return function
-
-    return add
+program = programs_in(PROGRAMS)
 
 
 @program(lambda rng: (rng.random((20, 33)), np.zeros((20, 33))))

@@ -7,8 +7,11 @@ import math
 import capture_programs
 import numpy as np
 import pytest
+import until_programs
 
 import appy
+
+PROGRAMS = capture_programs.PROGRAMS | until_programs.PROGRAMS
 
 
 def outcome(function, arguments):
@@ -30,7 +33,7 @@ def same(got, want):
 
 def compare(name, **options):
     """The compiled function, after it was called once and did what the interpreter does."""
-    function, arguments, _ = capture_programs.PROGRAMS[name]
+    function, arguments, _ = PROGRAMS[name]
     want, got = arguments(), arguments()
     compiled = appy.jit(function, **options)
     expected, answer = outcome(function, want), outcome(compiled, got)
@@ -39,7 +42,7 @@ def compare(name, **options):
     return compiled
 
 
-@pytest.mark.parametrize("name", capture_programs.PROGRAMS)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name):
     compare(name)
 
@@ -49,7 +52,7 @@ def test_regions_for_devices_are_no_matter_of_the_cpu():
     stats = compiled.stats()
     assert (stats["regions"], stats["compiled"], stats["declined"]) == (3, 3, 0)
     assert str(appy.explain(compiled)).count("entered") == 3
-    text = appy.lower(compiled, *capture_programs.PROGRAMS["gramschmidt"].arguments()).text()
+    text = appy.lower(compiled, *PROGRAMS["gramschmidt"].arguments()).text()
     assert text.count("for ") == 1  # the first statement
 
 
@@ -60,6 +63,6 @@ def test_a_loop_that_is_tiled_in_time_is_one_region(backend):
     assert (stats["compiled"], stats["declined"]) == (1, 0)
     text = str(appy.explain(compiled))
     assert text.count("entered") == 1 and "takes several iterations at a time" in text
-    lowered = appy.lower(compiled, *capture_programs.PROGRAMS["jacobi_1d"].arguments())
+    lowered = appy.lower(compiled, *PROGRAMS["jacobi_1d"].arguments())
     assert lowered.text().count("for ") == 3
     assert lowered.text(optimised=True).count("for ") > 3

@@ -151,6 +151,15 @@ class Splitter {
     return word(builder_.i64(static_cast<int64_t>(*bound)));
   }
 
+  /// As many iterations as the host can count, or more: those of a loop whose bounds move with one around it.
+  int most_trips(const Op& loop) {
+    if (const int count = trips(loop); count >= 0) return count;
+    if (passes::constant(*loop.operands[2]) != 1) return -1;
+    Value *upper = most(*loop.operands[1]), *lower = of_[loop.operands[0]->id];
+    if (!upper || !(lower || is_natural(*loop.operands[0]))) return -1;
+    return word(op(Opcode::pymax_, lower ? op(Opcode::sub_, upper, lower) : upper, builder_.i64(0)));
+  }
+
   bool is_natural(const Value& v) { return ranges_.of(v).lo >= 0; }
 
   /// Something that the host computes and that is at least the value; null where nothing is known.
@@ -241,7 +250,8 @@ class Splitter {
 
   void nests(const ir::Block& block, HostPart& part) {
     for (const Op* at = block.first; at; at = at->next) {
-      if (at->mapping == Mapping::threads || at->mapping == Mapping::workers || at->mapping == Mapping::columns) {
+      if (at->mapping == Mapping::threads || at->mapping == Mapping::workers || at->mapping == Mapping::columns ||
+          at->mapping == Mapping::repeated) {
         if (at->code == Opcode::for_ && !passes::is_one_block(*at)) nest(*at, part);
         if (at->code == Opcode::for_ && at->loop->tiles) product(*at, part);
       } else {
@@ -252,9 +262,9 @@ class Splitter {
 
   void nest(const Op& outer, HostPart& part) {
     NestSize& size = part.nests.emplace_back();
-    size.mapping = outer.mapping;
+    size.mapping = outer.mapping == Mapping::repeated ? Mapping::threads : outer.mapping;
     for (const Op* loop = &outer; loop;) {
-      size.trips.push_back(trips(*loop));
+      size.trips.push_back(most_trips(*loop));
       const Op* inner = loop->blocks[0]->first;
       while (inner && !(inner->code == Opcode::for_ && inner->mapping == outer.mapping)) inner = inner->next;
       loop = inner;

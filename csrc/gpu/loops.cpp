@@ -90,6 +90,8 @@ void Writer::leave_if_told() {
 void Writer::in_order(const Op& op) {
   if (op.code == Opcode::for_ && substitution(op)) return;
   declare_carried(op, false);
+  const std::vector<const Value*> divisors =
+      level_ == Level::thread ? declare_divisors(op) : std::vector<const Value*>();
   if (op.code == Opcode::while_) {
     open("for (;;)");
   } else {
@@ -109,6 +111,7 @@ void Writer::in_order(const Op& op) {
   block(*op.blocks[0]);
   loops_.pop_back();
   close();
+  for (const Value* v : divisors) divisors_.erase(v);
   for (size_t k = 0; k < op.results.size(); ++k) names_.bind(*op.results[k], names_.of(argument_of(op, k)));
   leave_if_dead(op);
 }
@@ -303,8 +306,11 @@ void Writer::distributed(const Op& op) {
     }
     declare_carried(op, true);
   }
+  const std::string alone = op.mapping == Mapping::repeated ? names_.fresh("", "alone") : "";
   if (op.mapping == Mapping::lanes) {
     along_lanes(op);
+  } else if (op.mapping == Mapping::repeated) {
+    along_repeated(op, alone);
   } else if (op.mapping == Mapping::columns) {
     along_columns(op);
   } else if (op.mapping == Mapping::workers) {
@@ -323,9 +329,9 @@ void Writer::distributed(const Op& op) {
       if (op.mapping == Mapping::workers) put("if (team.lane != 0) " + partial + " = " + none + ";");
       code_.meets = true;
       code_.partial_bytes = std::max(code_.partial_bytes, 8 * (op.results.size() + 1));
-      finish(op, type,
-             std::string("reduce_all<kBlock") + (outer_loops.empty() ? ">(" : ", true>(") + partial + ", " + none +
-                 ", team, control)");
+      const std::string all = std::string("reduce_all<kBlock") + (outer_loops.empty() ? ">(" : ", true>(") + partial +
+                              ", " + none + ", team, control)";
+      finish(op, type, alone.empty() ? all : alone + " ? reduce_lanes<kBlock>(" + partial + ") : " + all);
       if (code_.checks) put("if (failed(team, control)) return;");
     }
   }
@@ -339,6 +345,7 @@ void Writer::distributed(const Op& op) {
 void Writer::along_lanes(const Op& op) {
   level_ = Level::thread;
   const std::string n = declare_trips(op), k = names_.fresh("", "k");
+  const std::vector<const Value*> divisors = declare_divisors(op);
   open("for (i64 " + k + (columns_ ? " = threadIdx.x / kColumns; " : " = team.lane; ") + k + " < " + n + "; " + k +
        (columns_ ? " += kBlock / kColumns)" : " += kLanes)"));
   loops_.push_back(&op);
@@ -349,6 +356,7 @@ void Writer::along_lanes(const Op& op) {
   copies_ = false;
   loops_.pop_back();
   close();
+  for (const Value* v : divisors) divisors_.erase(v);
 }
 
 /// A block is kColumns workers side by side. All of its threads go through the same code, whether there are iterations
@@ -405,6 +413,23 @@ void Writer::workers(const std::vector<const Op*>& nest) {
   write(0);
   loops_.pop_back();
   close();
+}
+
+/// One loop that each block runs for itself, where it is short, and all threads together otherwise.
+void Writer::along_repeated(const Op& op, const std::string& alone) {
+  level_ = Level::thread;
+  const std::string n = declare_trips(op), k = names_.fresh("", "k");
+  put("const bool " + alone + " = " + n + " <= 2 * kBlock;");
+  open("for (i64 " + k + " = " + alone + " ? (i64)threadIdx.x : team.thread; " + k + " < " + n + "; " + k +
+       " += " + alone + " ? (i64)kBlock : team.threads)");
+  loops_.push_back(&op);
+  declare_variable(op, k);
+  block(*op.blocks[0]);
+  loops_.pop_back();
+  close();
+  bool stores = false;
+  ir::walk(*op.blocks[0], [&](const Op& inner) { stores |= inner.code == Opcode::store_; });
+  if (stores) put("team.apart |= !" + alone + ";");
 }
 
 void Writer::along_threads(const std::vector<const Op*>& nest) {

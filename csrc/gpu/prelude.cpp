@@ -99,7 +99,6 @@ APPY_INLINE u64 word_of(bool v) { return v; }
 APPY_MATH1(f_abs, fabsf, fabs)
 APPY_MATH1(f_sqrt, sqrtf, sqrt)
 APPY_MATH1(f_cbrt, cbrtf, cbrt)
-APPY_MATH1(f_exp, expf, exp)
 APPY_MATH1(f_exp2, exp2f, exp2)
 APPY_MATH1(f_expm1, expm1f, expm1)
 APPY_MATH1(f_log, logf, log)
@@ -143,6 +142,61 @@ template <class T> APPY_INLINE bool f_isfinite(T x) { return x - x == 0; }
 template <class T> APPY_INLINE bool f_isinf(T x) { return x == x && !(x - x == 0); }
 APPY_INLINE bool f_signbit(float x) { return __float_as_uint(x) >> 31; }
 APPY_INLINE bool f_signbit(double x) { return __double_as_longlong(x) < 0; }
+
+APPY_INLINE float f_exp(float x) { return expf(x); }
+
+/// Cody and Waite's, as csrc/passes/expand_math_exp.cpp has it, within 0.92 ulp. The compiler's own loads constants by two
+/// instructions each, again for each element; operands in constant memory take none.
+__constant__ double exp_constants[] = {
+    0x1.71547652b82fep+0,  -0x1.62e42fefa39efp-1, -0x1.abc9e3b39803fp-56, 0x1.ad7f54b6778d6p-26, 0x1.28ad74c9d26b3p-22,
+    0x1.71df25c4114bfp-19, 0x1.a0199a0b97729p-16, 0x1.a01a0129ec873p-13,  0x1.6c16c184297d5p-10, 0x1.1111111127dfdp-7,
+    0x1.5555555550887p-5,  0x1.55555555554f9p-3,  0x1.000000000000ap-1,
+};
+APPY_INLINE double f_exp(double x) {
+  const double magic = 0x1.8p52, shifted = f_fma(x, exp_constants[0], magic), n = shifted - magic;
+  const double r = f_fma(n, exp_constants[2], f_fma(n, exp_constants[1], x));
+  double q = exp_constants[3];
+#pragma unroll
+  for (int k = 4; k < 13; ++k) q = f_fma(q, r, exp_constants[k]);
+  q = f_fma(f_fma(q, r, 1.0), r, 1.0);
+  const i64 power = (i32)(u32)word_of(shifted);
+  if (f_abs(x) < 708.0) return bits_double(word_of(q) + ((u64)power << 52));
+  if (x != x) return x;
+  if (x > 710.0) return bits_double(0x7ff0000000000000ull);
+  if (x < -746.0) return 0.0;
+  const i64 half = power / 2;
+  return q * bits_double((u64)(1023 + half) << 52) * bits_double((u64)(1023 + power - half) << 52);
+}
+
+/// A divisor of several dividends. Their quotients are correctly rounded, as those of `/` are: with two words of the
+/// reciprocal the first quotient is one of the two numbers next to the true one, and then what is left of the dividend
+/// decides (Markstein; Brisebarre, Muller and Raina, "Accelerating correctly rounded floating-point division when the
+/// divisor is known in advance", 2004). Where exponents come near their ends, `/` divides.
+template <class T> struct Exponents;
+template <> struct Exponents<double> {
+  static constexpr u32 kLeast = (1023 - 700) << 20, kMany = 1400u << 20;  // of dividends; of divisors 250 each way
+  static constexpr u32 kLeastDivisor = (1023 - 250) << 20, kManyDivisors = 500u << 20;
+  static __device__ u32 of(double x) { return (u32)(word_of(x) >> 32) & 0x7fffffffu; }
+};
+template <> struct Exponents<float> {
+  static constexpr u32 kLeast = (127 - 60) << 23, kMany = 120u << 23;
+  static constexpr u32 kLeastDivisor = (127 - 20) << 23, kManyDivisors = 40u << 23;
+  static __device__ u32 of(float x) { return (u32)word_of(x) & 0x7fffffffu; }
+};
+template <class T> struct Divisor {
+  T value, high, low;
+  u32 many;  // exponents of dividends, or none where the divisor is out of range
+};
+template <class T> APPY_INLINE Divisor<T> divisor_of(T d) {
+  const T high = T(1) / d;
+  const bool in_range = Exponents<T>::of(d) - Exponents<T>::kLeastDivisor < Exponents<T>::kManyDivisors;
+  return {d, high, f_fma(-d, high, T(1)) * high, in_range ? Exponents<T>::kMany : 0u};
+}
+template <class T> APPY_INLINE T divided(T a, const Divisor<T>& by) {
+  if (Exponents<T>::of(a) - Exponents<T>::kLeast >= by.many) return a / by.value;
+  const T near = f_fma(a, by.high, a * by.low);
+  return f_fma(f_fma(-by.value, near, a), by.high, near);
+}
 
 /// The remainder with the divisor's sign.
 template <class T> APPY_INLINE T f_mod(T a, T b) {
@@ -212,6 +266,7 @@ struct Team {
   int turn;        // which row of partials is next
   u32 looked;      // when the host was asked last whether to leave
   bool leaves;     // at the barrier that was passed last: the same for all
+  bool apart;      // since then blocks have stored parts of what loops store that each of them could have run: likewise
 };
 
 template <int kBlock, int kLanes> APPY_INLINE Team team_of() {
@@ -226,6 +281,7 @@ template <int kBlock, int kLanes> APPY_INLINE Team team_of() {
   t.turn = 0;
   t.looked = 0;
   t.leaves = false;
+  t.apart = false;
   return t;
 }
 
@@ -305,7 +361,17 @@ template <bool kLeaves = false> APPY_INLINE void barrier_workers(Team& team, con
   } else {
     __syncthreads();
   }
+  team.apart = false;
   ++team.phase;
+}
+
+/// Behind loops that each block has run for itself, or all threads together.
+template <bool kLeaves = false> APPY_INLINE void barrier_repeated(Team& team, const Control& control) {
+  if (team.apart) {
+    barrier_workers<kLeaves>(team, control);
+  } else {
+    barrier_block();
+  }
 }
 
 /// A check failed in this thread. The first one that did is told.
@@ -374,14 +440,19 @@ template <int kLanes, class R> APPY_INLINE R reduce_lanes(R value) {
   return total;
 }
 
-/// The partial results of the threads of a column, kColumns apart in a block, for each of them.
+/// The partial results of the threads of a column, kColumns apart in a block, for each of them: those of a warp first.
 template <int kBlock, int kColumns, class R> APPY_INLINE R reduce_columns(R value) {
+  constexpr int kWidth = kBlock < 32 ? kBlock : 32;
+  const int lane = (int)(threadIdx.x % kWidth);
+  for (int distance = kWidth / 2; distance >= kColumns; distance /= 2) {
+    value = R::combine(value, shuffle(value, lane ^ distance, lanes_mask<kWidth>(), kWidth));
+  }
   R* const rows = (R*)appy_shared();
   barrier_block();
-  rows[threadIdx.x] = value;
+  if (lane < kColumns) rows[threadIdx.x / kWidth * kColumns + lane] = value;
   barrier_block();
   R total = rows[threadIdx.x % kColumns];
-  for (int row = 1; row < kBlock / kColumns; ++row) total = R::combine(total, rows[row * kColumns + threadIdx.x % kColumns]);
+  for (int row = 1; row < kBlock / kWidth; ++row) total = R::combine(total, rows[row * kColumns + threadIdx.x % kColumns]);
   return total;
 }
 

@@ -23,6 +23,32 @@ int power_of_two_up_to(int64_t n, int most) {
   return p;
 }
 
+/// The most iterations that lanes inside the nest have, or as many as `unknown` says where nobody knows.
+int64_t longest_lanes(const Sizes& sizes, const NestSize& nest, int64_t unknown) {
+  int64_t longest = 1;
+  for (int word : nest.lane_trips) longest = std::max(longest, sizes.at(word, unknown));
+  return longest;
+}
+
+/// Few columns of long sums leave most of the device idle: larger blocks divide each sum among more threads, as long as
+/// these have some iterations each; where all wait for the sums one is enough. 1000 sums of a million elements take 125
+/// blocks.
+int block_for_columns(const Sizes& sizes, const KernelShape& shape, bool meets, const Properties& device) {
+  const int64_t least_iterations = meets ? 1 : 8;
+  const int64_t resident = int64_t{device.multiprocessors} * device.max_threads_per_multiprocessor;
+  int block = shape.block;
+  for (const NestSize& nest : sizes.part().nests) {
+    if (nest.mapping != Mapping::columns) continue;
+    const int64_t columns = sizes.product(nest.trips, unknown_trips), longest = longest_lanes(sizes, nest, 1);
+    const int64_t blocks = (columns + shape.columns - 1) / shape.columns;
+    while (2 * block <= device.max_threads_per_block && 2 * blocks * block <= resident &&
+           longest >= least_iterations * (2 * block / shape.columns)) {
+      block *= 2;
+    }
+  }
+  return block;
+}
+
 /// How many lanes a worker has: as many as its loops have use for; a block where there are too few workers to fill the
 /// device with warps.
 KernelShape by_trip_counts(const Sizes& sizes, bool meets, const Properties& device) {
@@ -60,6 +86,9 @@ KernelShape by_trip_counts(const Sizes& sizes, bool meets, const Properties& dev
   const bool alone = most_workers <= device.multiprocessors && longest > 128;
   if (shape.lanes == shape.block && longest <= 2048) shape.lanes = shape.block = alone ? 512 : 128;
   if (shape.unroll > 1 && only_threads && !meets && sizes.part().products.empty()) shape.block = 128;
+  // A worker that is a block has been given its lanes above.
+  if (shape.lanes < shape.block && sizes.part().products.empty())
+    shape.block = block_for_columns(sizes, shape, meets, device);
   return shape;
 }
 

@@ -53,15 +53,40 @@ std::string Writer::extent(const Value& view, size_t d) {
   return names_.of(view) + "_n" + std::to_string(d);
 }
 
-/// In shared memory neighbours are one address and an offset to the compiler, if nothing may wrap.
-std::string Writer::index_type(const Value& view) const {
+/// The type in which a subscript is computed. Where it may not wrap, neighbours are one address and an offset to the
+/// compiler: in shared memory, and along the innermost loop, which then needs no index at all.
+std::string Writer::index_type(const Op& access, size_t d) const {
+  const Value& view = *access.view();
   const bool shared = view.op && options_.shape.in_shared(code_.arrays[array_of_.at(view.op)].owner);
-  return shared && view.type.rank == 1 ? "i64" : "Index";
+  return (shared && view.type.rank == 1) || walks_along(access, d) ? "i64" : "Index";
+}
+
+/// Does the innermost loop around the access, of one thread or one lane, go along this dimension and no other one,
+/// whose elements are neighbours?
+bool Writer::walks_along(const Op& access, size_t d) const {
+  const Value& view = *access.view();
+  const auto rank = static_cast<size_t>(view.type.rank);
+  const ir::Layout layout = view.type.layout;
+  const size_t unit = layout == ir::Layout::f ? 0 : rank - 1;
+  if (d != unit || layout == ir::Layout::strided || loops_.empty()) return false;
+  const Op& loop = *loops_.back();
+  if (loop.code != Opcode::for_ || (loop.mapping != ir::Mapping::none && loop.mapping != ir::Mapping::lanes))
+    return false;
+  bool along = false;
+  for (size_t k = 0; k < static_cast<size_t>(access.access->terms); ++k) {
+    if (access.operands[access.first_term() + k] != passes::induction(loop)) continue;
+    for (size_t n = 0; n < rank; ++n) {
+      if (access.access->coef[n][k] == 0) continue;
+      if (n != unit) return false;
+      along = true;
+    }
+  }
+  return along;
 }
 
 std::string Writer::subscript(const Op& access, size_t d) {
   const ir::Access& a = *access.access;
-  const std::string type = index_type(*access.view());
+  const std::string type = index_type(access, d);
   std::string text;
   for (size_t k = 0; k < static_cast<size_t>(a.terms); ++k) {
     const int64_t coef = a.coef[d][k];
@@ -86,9 +111,8 @@ std::string Writer::element(const Op& access) {
     std::string bytes;
     for (size_t d = 0; d < rank; ++d) {
       const bool unit = layout == ir::Layout::inner && d + 1 == rank;
-      bytes += (d ? " + " : "") + ("(" + subscript(access, d)) + ") * " +
-               (unit ? "(Index)" + std::to_string(ir::size_of(view.type.dtype))
-                     : "(Index)" + names_.of(view) + "_s" + std::to_string(d));
+      bytes += (d ? " + " : "") + ("(" + subscript(access, d)) + ") * (" + index_type(access, d) + ")" +
+               (unit ? std::to_string(ir::size_of(view.type.dtype)) : names_.of(view) + "_s" + std::to_string(d));
     }
     const bool read_only = !view.op && !written_.count(&view) && !graph_.may_alias;
     return "*(" + std::string(read_only ? "const " : "") + memory_type_of(view.type.dtype) + "*)((" +
@@ -343,7 +367,8 @@ void Writer::statement(const Op& op) {
         return put(columns_ ? "barrier_block();" : "barrier_lanes<kLanes>();");
       }
       code_.meets = true;
-      put(loops_.empty() ? "barrier_workers(team, control);" : "barrier_workers<true>(team, control);");
+      put((op.mapping == ir::Mapping::repeated ? "barrier_repeated" : "barrier_workers") +
+          std::string(loops_.empty() ? "" : "<true>") + "(team, control);");
       leave_if_told();
       if (code_.checks) put("if (failed(team, control)) return;");
       return;
@@ -357,8 +382,29 @@ void Writer::statement(const Op& op) {
     case Opcode::break_:
       return terminator(op);
     default:
+      if (op.code == Opcode::div_ && divisors_.count(op.operands[1])) {
+        return define(*op.result(), "divided(" + argument(*op.operands[0]) + ", " + divisors_.at(op.operands[1]) + ")");
+      }
       return define(*op.result(), expression(op, arguments(op)));
   }
+}
+
+/// In front of a loop: what it divides by in each iteration. Returns what is to be forgotten behind it.
+std::vector<const Value*> Writer::declare_divisors(const Op& loop) {
+  std::vector<const Value*> made;
+  ir::walk(*loop.blocks[0], [&](const Op& op) {
+    if (op.code != Opcode::div_ || !ir::is_real(op.result()->type.dtype)) return;
+    const Value* by = op.operands[1];
+    if (divisors_.count(by) || !ir::defined_outside(*by, *loop.blocks[0]) ||
+        (by->op && by->op->code == Opcode::const_)) {
+      return;
+    }
+    const std::string name = names_.fresh("", "by");
+    put("const auto " + name + " = divisor_of(" + argument(*by) + ");");
+    divisors_.emplace(by, name);
+    made.push_back(by);
+  });
+  return made;
 }
 
 }  // namespace appy::gpu

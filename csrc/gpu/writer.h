@@ -43,7 +43,8 @@ class Writer {
   std::vector<std::string> arguments(const ir::Op&);
   std::string element(const ir::Op& access);
   std::string subscript(const ir::Op& access, size_t d);
-  std::string index_type(const ir::Value& view) const;
+  std::string index_type(const ir::Op& access, size_t d) const;
+  bool walks_along(const ir::Op& access, size_t d) const;
   std::string stride(const ir::Value& view, size_t d);
   std::string extent(const ir::Value& view, size_t d);
   bool is_unaligned(const ir::Value& view) const;
@@ -54,6 +55,7 @@ class Writer {
   bool only_copies(const ir::Op& loop) const;
   void await_copies_before(const ir::Op&);
   const ir::Op* stays(const ir::Op& store) const;
+  std::vector<const ir::Value*> declare_divisors(const ir::Op& loop);
   void atomic(const ir::Op&);
   void check(const ir::Op&);
   void alloc(const ir::Op&);
@@ -72,6 +74,7 @@ class Writer {
   void along_workers(const std::vector<const ir::Op*>& nest);
   void workers(const std::vector<const ir::Op*>& nest);
   void along_threads(const std::vector<const ir::Op*>& nest);
+  void along_repeated(const ir::Op& loop, const std::string& alone);
   void body(const ir::Op& loop, const ir::Op* inner, const std::function<void()>& write_inner);
   std::string declare_trips(const ir::Op& loop);
   std::vector<std::string> declare_indices(const std::string& index, std::span<const std::string> trips);
@@ -120,16 +123,17 @@ class Writer {
   std::string body_, structs_;
   size_t depth_ = 1;
   Level level_ = Level::all;
-  std::map<const ir::Op*, int> ordinals_;     // of checks
-  std::map<const ir::Op*, size_t> tiled_;     // nests that may have tiles: their number
-  std::map<const ir::Op*, size_t> array_of_;  // alloc -> index in code_.arrays
-  std::map<const ir::Value*, bool> written_;  // views that the region writes
-  std::vector<const ir::Op*> loops_;          // that the code being written is in, as C++ loops
-  const ir::Op* outermost_ = nullptr;         // of the distributed loops around it
-  bool columns_ = false;                      // workers are columns of a block's threads
-  std::string elected_;                       // columns: the condition that this thread is its worker's first
-  std::string dead_;                          // the flag that says that a check has failed
-  std::string at_;                            // the variable that holds the last iteration, or empty
+  std::map<const ir::Op*, int> ordinals_;             // of checks
+  std::map<const ir::Op*, size_t> tiled_;             // nests that may have tiles: their number
+  std::map<const ir::Op*, size_t> array_of_;          // alloc -> index in code_.arrays
+  std::map<const ir::Value*, bool> written_;          // views that the region writes
+  std::vector<const ir::Op*> loops_;                  // that the code being written is in, as C++ loops
+  const ir::Op* outermost_ = nullptr;                 // of the distributed loops around it
+  bool columns_ = false;                              // workers are columns of a block's threads
+  std::map<const ir::Value*, std::string> divisors_;  // what loops around divide by: its name as a Divisor
+  std::string elected_;                               // columns: the condition that this thread is its worker's first
+  std::string dead_;                                  // the flag that says that a check has failed
+  std::string at_;                                    // the variable that holds the last iteration, or empty
   bool copies_ = false, ahead_ = false;  // the loop only copies to shared memory; a thread may have to await copies
   bool one_block_ = false;               // one block runs the code as its only worker
   bool apart_ = false;                   // a store may be written far from the load of the element

@@ -71,7 +71,7 @@ Word neutral(Combiner c, DType t) {
   return 0;
 }
 std::string_view name_of(Mapping m) {
-  constexpr std::string_view kNames[] = {"none", "workers", "columns", "lanes", "threads", "single"};
+  constexpr std::string_view kNames[] = {"none", "workers", "columns", "lanes", "threads", "single", "repeated"};
   return kNames[static_cast<size_t>(m)];
 }
 

@@ -107,6 +107,9 @@ enum class Mapping : uint8_t {
   lanes,    // each iteration by one lane of the worker
   threads,  // each iteration by one lane of one worker
   single,   // all iterations by one lane of whoever runs the code around it
+  // As threads, or, where there are few, each iteration by one lane of each group of workers that can wait for each
+  // other without the rest. A barrier of this scope orders what such loops wrote, for whoever reads it.
+  repeated,
 };
 std::string_view name_of(Mapping);
 

@@ -507,7 +507,7 @@ class Parser {
         loop.tiles = true;
       } else if (word.text == "mapped") {
         lex_.expect('(');
-        op.mapping = mapping("workers, columns, lanes, threads or single");
+        op.mapping = mapping("workers, columns, lanes, threads, single or repeated");
         lex_.expect(')');
       } else {
         Lexer::expected("a loop attribute or the loop variable", word);
@@ -519,7 +519,7 @@ class Parser {
     const Token word = lex_.expect(Kind::word, expected);
     Mapping found = Mapping::none;
     const auto name = [](Mapping m) { return name_of(m); };
-    if (!find_name(word.text, 6, name, found) || found == Mapping::none) Lexer::expected(expected, word);
+    if (!find_name(word.text, 7, name, found) || found == Mapping::none) Lexer::expected(expected, word);
     return found;
   }
 

@@ -159,7 +159,7 @@ class Verifier {
     bool fits = outside == Mapping::none || outside == Mapping::workers;
     if (op.mapping == Mapping::threads) fits = outside == Mapping::none || outside == Mapping::threads;
     if (op.mapping == Mapping::lanes) fits = outside == Mapping::workers || outside == Mapping::columns;
-    if (op.mapping == Mapping::columns) fits = outside == Mapping::none;
+    if (op.mapping == Mapping::columns || op.mapping == Mapping::repeated) fits = outside == Mapping::none;
     return fits ? "" : "mapped to " + std::string(name_of(op.mapping)) + " inside " + std::string(name_of(outside));
   }
 
@@ -210,7 +210,9 @@ class Verifier {
       case Opcode::poll_:
         return state(op.operands);
       case Opcode::barrier_:
-        if (op.mapping != Mapping::workers && op.mapping != Mapping::lanes) return "its scope is workers or lanes";
+        if (op.mapping != Mapping::workers && op.mapping != Mapping::lanes && op.mapping != Mapping::repeated) {
+          return "its scope is workers, lanes or repeated";
+        }
         return barrier_place(op);
       case Opcode::for_:
         return for_loop(op);

@@ -6,14 +6,22 @@
 // lanes are one piece each; where a worker touches what it alone touched before, its lanes wait for each other only.
 // `lanes`: the same inside each loop for workers.
 //
+// Where it saves barriers, a loop for threads becomes `repeated`: if it is short, each group of workers runs all of its
+// iterations and knows what comes of them without waiting for the others. Norms and pivots of factorisations are such
+// loops. What it wrote is then behind a barrier of its group for whoever reads it, which is `barrier repeated`.
+//
 // Rules for editors:
 // 1. Code that all run is run by each of them: its loads are everyone's, its stores one lane's. So are loads between
 //    the loops of a nest: whoever has an iteration of the inner loop runs them.
 // 2. Results of distributed loops are known to all: whoever combines them has met all others (a barrier).
 // 3. Iterations of a loop for workers never touch what another one writes; but they use the same private arrays.
 // 4. Behind the back edge of a loop, a value of its body is another one.
+// 5. A repeated loop is everyone's: other groups may still be at it when the own one goes on. Only what its own group
+// has
+//    written may be read without waiting for them.
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,6 +29,7 @@
 #include "ir/ir.h"
 #include "passes/loops.h"
 #include "passes/range.h"
+#include "passes/repeat.h"
 #include "passes/subscripts.h"
 
 namespace appy::passes {
@@ -44,6 +53,8 @@ struct Touch {
   const Op* lanes = nullptr;     // and the loop that decides
   const Block* stale = nullptr;  // what is defined there, or nested there, is another value now
   bool lanes_met = false;        // the lanes of each worker have waited for each other since
+  bool repeated = false;         // in a repeated loop
+  bool group_met = false;        // and those of each group have waited for each other since
 
   bool writes() const { return op->code != Opcode::load_; }
   friend bool operator==(const Touch&, const Touch&) = default;
@@ -62,11 +73,14 @@ bool is_current(const Value& v, const Touch& earlier) {
   return !earlier.stale || ir::defined_outside(v, *earlier.stale);
 }
 
+/// The lane of an iteration of a repeated loop is that of the thread which would have it otherwise.
+Mapping kind_of(const Op& loop) { return loop.mapping == Mapping::repeated ? Mapping::threads : loop.mapping; }
+
 /// Iterations of two nests are given to the same worker and lane where their variables are equal.
 bool count_alike(const Touch& earlier, std::span<const Op* const> a, std::span<const Op* const> b) {
   if (a.size() != b.size()) return false;
   for (size_t k = 0; k < a.size(); ++k) {
-    if (a[k]->mapping != b[k]->mapping) return false;
+    if (kind_of(*a[k]) != kind_of(*b[k])) return false;
     // Tiles are computed by whoever has the tile.
     if ((a[k]->loop && a[k]->loop->tiles) || (b[k]->loop && b[k]->loop->tiles)) return false;
     for (size_t bound = 0; bound < 3; ++bound) {
@@ -141,6 +155,24 @@ Mapping apart(const Touch& earlier, const Touch& b) {
   return meet_in(earlier, b, {&earlier.lanes, 1}, {&b.lanes, 1}) ? Mapping::none : Mapping::lanes;
 }
 
+/// The same, where one of the touches is in a repeated loop, whether it is repeated or not.
+Mapping apart_repeated(const Touch& earlier, const Touch& b) {
+  if (!earlier.repeated || !earlier.writes() || b.writes()) return Mapping::workers;
+  // Of two loops one may be short and the other one not, unless they are as long.
+  const bool as_long = !b.repeated || (b.loops[0]->operands[1] == earlier.loops[0]->operands[1] &&
+                                       is_current(*b.loops[0]->operands[1], earlier));
+  const bool same_lane = b.by == By::distributed && as_long && meet_in(earlier, b, earlier.loops, b.loops);
+  return earlier.group_met || same_lane ? Mapping::none : Mapping::repeated;
+}
+
+/// Of two scopes the one whose barrier serves for both.
+Mapping wider(Mapping a, Mapping b) {
+  for (const Mapping scope : {Mapping::workers, Mapping::repeated, Mapping::lanes}) {
+    if (a == scope || b == scope) return scope;
+  }
+  return Mapping::none;
+}
+
 class Inserter {
  public:
   Inserter(ir::Graph& graph, Mapping scope) : graph_(graph), builder_(graph), ranges_(graph), scope_(scope) {}
@@ -173,7 +205,7 @@ class Inserter {
     if (is_access(op)) return before(op, {{&op, op.code == Opcode::load_ ? By::all : By::one, {}}}, pending);
     if (is_piece(op)) {
       before(op, touches(op), pending);
-      if (!op.results.empty()) pending.clear();
+      if (!op.results.empty() && op.mapping != Mapping::repeated) pending.clear();
       return;
     }
     if (is_loop(op)) return around(op, pending, [](const Touch&) { return true; });
@@ -189,7 +221,10 @@ class Inserter {
   void passed(Mapping scope, Pending& pending) const {
     if (scope == scope_) return pending.clear();
     Pending met;
-    for (Touch& t : pending) t.lanes_met = true;
+    for (Touch& t : pending) {
+      t.lanes_met = true;
+      t.group_met |= scope == Mapping::repeated && t.repeated;
+    }
     merge(met, pending);
     pending = met;
   }
@@ -238,7 +273,7 @@ class Inserter {
   void collect(const Op& op, const Path& around, std::vector<Touch>& found) const {
     Path path = around;
     if (op.mapping == Mapping::threads || op.mapping == Mapping::workers || op.mapping == Mapping::columns ||
-        op.mapping == scope_) {
+        op.mapping == Mapping::repeated || op.mapping == scope_) {
       path.loops.push_back(&op);
     } else if (op.mapping == Mapping::lanes) {
       path.in_worker = By::distributed;
@@ -259,7 +294,9 @@ class Inserter {
       if (at->mapping == last.mapping && is_loop(*at)) return {&access, By::all, {}};
     }
     const bool elected = path.in_worker == By::all && access.code != Opcode::load_;
-    return {&access, By::distributed, path.loops, elected ? By::one : path.in_worker, path.lanes};
+    Touch made{&access, By::distributed, path.loops, elected ? By::one : path.in_worker, path.lanes};
+    made.repeated = last.mapping == Mapping::repeated;
+    return made;
   }
 
   /// An array that each iteration makes for itself.
@@ -271,10 +308,7 @@ class Inserter {
   void before(Op& op, const std::vector<Touch>& now, Pending& pending) {
     Mapping scope = Mapping::none;
     for (const Touch& b : now) {
-      for (const Touch& earlier : pending) {
-        const Mapping needed = conflict(earlier, b);
-        if (scope == Mapping::none || needed == Mapping::workers) scope = needed;
-      }
+      for (const Touch& earlier : pending) scope = wider(scope, conflict(earlier, b));
     }
     if (scope != Mapping::none) {
       // Inside a worker there are only its lanes.
@@ -294,7 +328,8 @@ class Inserter {
       return Mapping::none;
     const Value *x = earlier.op->view(), *y = b.op->view();
     const bool may_overlap = graph_.may_alias && !ir::alloc_of(*x) && !ir::alloc_of(*y);
-    if (x == y) return never_meet(earlier, b) ? Mapping::none : apart(earlier, b);
+    if (x == y && never_meet(earlier, b)) return Mapping::none;
+    if (x == y) return earlier.repeated || b.repeated ? apart_repeated(earlier, b) : apart(earlier, b);
     return may_overlap && !(earlier.by == By::one && b.by == By::one) ? Mapping::workers : Mapping::none;
   }
 
@@ -316,11 +351,82 @@ class Inserter {
   bool changed_ = false;
 };
 
+bool insert_for_all(ir::Graph& graph) {
+  Pending pending;
+  return Inserter(graph, Mapping::workers).run(*graph.body, pending);
+}
+
+/// How often all wait for each other, in the text: where repeated loops are repeated, and where they are not.
+struct Meetings {
+  int64_t repeated = 0, apart = 0;
+};
+
+/// The waits of all at this op itself: a barrier, or what combines the results of a distributed loop.
+Meetings meetings_at(const Op& op) {
+  const bool combines = op.code == Opcode::barrier_ || (op.mapping != Mapping::none && !op.results.empty());
+  if (!combines || op.mapping == Mapping::lanes) return {};
+  return {op.mapping != Mapping::repeated, 1};
+}
+
+void count(const Block& block, Meetings& all) {
+  for (const Op* op = block.first; op; op = op->next) {
+    const Meetings here = meetings_at(*op);
+    all.repeated += here.repeated;
+    all.apart += here.apart;
+    if (is_loop(*op) && op->mapping != Mapping::none) continue;
+    for (const Block* inner : op->blocks) count(*inner, all);
+  }
+}
+
+/// Each iteration of the loop around comes by a wait of all, where it may be told to leave.
+bool is_told_around(Op& loop) {
+  Block& around = body_of(*ir::enclosing_loop(*loop.parent));
+  bool told = false, skips = false;
+  for (const Op* op = around.first; op; op = op->next) told |= meetings_at(*op).repeated != 0;
+  ir::walk(around, [&](const Op& op) { skips |= op.code == Opcode::continue_; });
+  return told && !skips;
+}
+
+/// Repeats loops as long as all wait less often then, and no more often where the loops are too long for it.
+bool repeat(ir::Graph& graph) {
+  constexpr size_t most = 16;  // loops that are tried
+  const std::vector<Op*> loops = repeatable(graph);
+  std::vector<bool> chosen(std::min(loops.size(), most));
+  // The waits with these loops repeated, or nothing where one of them may not be.
+  const auto tried = [&](const std::vector<bool>& which) -> std::optional<Meetings> {
+    const auto copy = ir::clone(graph);
+    std::vector<Op*> copied = repeatable(*copy), repeated;
+    for (size_t k = 0; k < which.size(); ++k) {
+      if (!which[k]) continue;
+      copied[k]->mapping = Mapping::repeated;
+      repeated.push_back(copied[k]);
+    }
+    insert_for_all(*copy);
+    if (!std::all_of(repeated.begin(), repeated.end(), [](Op* loop) { return is_told_around(*loop); })) return {};
+    Meetings all;
+    count(*copy->body, all);
+    return all;
+  };
+  if (chosen.empty()) return false;
+  Meetings least = *tried(chosen);
+  const int64_t apart = least.apart;
+  for (size_t k = 0; k < chosen.size(); ++k) {
+    chosen[k] = true;
+    const auto now = tried(chosen);
+    chosen[k] = now && now->repeated < least.repeated && now->apart <= apart;
+    if (chosen[k]) least = *now;
+  }
+  for (size_t k = 0; k < chosen.size(); ++k) {
+    if (chosen[k]) loops[k]->mapping = Mapping::repeated;
+  }
+  return std::find(chosen.begin(), chosen.end(), true) != chosen.end();
+}
+
 }  // namespace
 
 bool barriers(ir::Graph& graph) {
-  Pending pending;
-  bool changed = Inserter(graph, Mapping::workers).run(*graph.body, pending);
+  bool changed = repeat(graph);
+  changed |= insert_for_all(graph);
   std::vector<Op*> workers;
   ir::walk(*graph.body, [&](Op& op) {
     // Of several nested ones the innermost holds the worker's code.

@@ -153,7 +153,7 @@ TEST(Text, WhoRunsALoopAndBarriers) {
   EXPECT_EQ(error_in("  barrier"), "line 3, column 3: expected workers or lanes, got yield");
   EXPECT_EQ(error_in("  barrier none"), "line 2, column 11: expected workers or lanes, got none");
   EXPECT_EQ(error_in("  for mapped(all) %i = %n to %n step %n {"),
-            "line 2, column 14: expected workers, columns, lanes, threads or single, got all");
+            "line 2, column 14: expected workers, columns, lanes, threads, single or repeated, got all");
 }
 
 TEST(Text, PrintsWhatTheBuilderMade) {

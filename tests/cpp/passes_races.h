@@ -1,9 +1,11 @@
 // Finds races in a graph whose loops are given to workers and lanes: the evaluator runs it in order, and of any two
 // touches of one element without a barrier between them it is asked whether the same lane of the same worker makes
 // both. There are as many workers and lanes as there is work; iterations of one loop are taken to keep their promise.
+// Loops that may be repeated are, or some of them, or none: each group of workers then runs all of their iterations.
 #pragma once
 
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -18,7 +20,19 @@ namespace appy::passes {
 
 class Races final : public ir::EvalObserver {
  public:
-  explicit Races(const ir::Graph& graph) : graph_(graph) {}
+  /// Which loops that may be repeated are short enough for it.
+  enum class Repeats : uint8_t { none, all, every_other, others };
+
+  explicit Races(const ir::Graph& graph, Repeats repeats = Repeats::none) : graph_(graph) {
+    ir::walk(*graph.body, [&](const ir::Op& op) {
+      if (op.mapping != Mapping::repeated || !is_loop(op)) return;
+      const bool even = loops_++ % 2 == 0;
+      if (repeats == Repeats::all || repeats == (even ? Repeats::every_other : Repeats::others)) repeated_.insert(&op);
+    });
+  }
+
+  /// Loops that may be repeated.
+  size_t loops() const { return loops_; }
 
   /// The first race, or "".
   const std::string& found() const { return found_; }
@@ -31,18 +45,22 @@ class Races final : public ir::EvalObserver {
 
   void left(const ir::Op& loop) override {
     if (!path_.empty() && path_.back().loop == &loop) path_.pop_back();
+    if (repeated_.count(&loop)) return;
+    apart_ |= loop.mapping == Mapping::repeated;
     if (loop.results.empty()) return;
     if (loop.mapping == Mapping::lanes || (loop.mapping == Mapping::single && worker().inside)) {
       ++met_by_[worker().number];
     } else if (loop.mapping != Mapping::none) {
-      ++epoch_;
+      all_met();
     }
   }
 
   void barrier(const ir::Op& op) override {
     const Worker w = worker();
-    if (op.mapping == Mapping::workers) {
-      ++epoch_;
+    if (op.mapping == Mapping::workers || (op.mapping == Mapping::repeated && apart_)) {
+      all_met();
+    } else if (op.mapping == Mapping::repeated) {
+      ++groups_met_, ++met_;
     } else if (w.inside) {
       ++met_by_[w.number];
     } else {
@@ -88,7 +106,7 @@ class Races final : public ir::EvalObserver {
   using Mapping = ir::Mapping;
   using Number = std::vector<uint64_t>;
   using Key = std::pair<const ir::Op*, intptr_t>;
-  enum class Who : uint8_t { everyone, first, thread, worker };
+  enum class Who : uint8_t { everyone, first, thread, worker, group };
   static constexpr uint64_t kAll = UINT64_MAX;
 
   struct Step {
@@ -106,6 +124,7 @@ class Races final : public ir::EvalObserver {
     uint64_t lane = kAll;                             // of the worker
     uint64_t epoch = 0;                               // barriers of all passed
     uint64_t met = 0;                                 // barriers of this worker's lanes passed
+    uint64_t groups_met = 0;                          // barriers of each group passed
     std::vector<std::pair<uint64_t, Number>> pieces;  // executions of distributed loops around it, and which iteration
   };
 
@@ -118,6 +137,8 @@ class Races final : public ir::EvalObserver {
     if (!number.empty()) number.push_back(s.trips);
     number.push_back(s.k);
   }
+
+  void all_met() { ++epoch_, apart_ = false; }
 
   Worker worker() const {
     Worker w;
@@ -141,13 +162,14 @@ class Races final : public ir::EvalObserver {
     Touch t;
     t.op = &op;
     t.epoch = epoch_;
+    t.groups_met = groups_met_;
     const bool elected = op.code != ir::Opcode::load_;
     bool single = false, outer = false;
     for (const Step& s : path_) {
       const Mapping m = s.loop->mapping;
       single |= m == Mapping::single;
-      if (is_worker(m) || m == Mapping::threads) {
-        t.who = is_worker(m) ? Who::worker : Who::thread;
+      if (is_worker(m) || m == Mapping::threads || m == Mapping::repeated) {
+        t.who = is_worker(m) ? Who::worker : repeated_.count(s.loop) ? Who::group : Who::thread;
         add(t.number, s);
         outer = is_outer(*s.loop);
       }
@@ -179,6 +201,12 @@ class Races final : public ir::EvalObserver {
         if (execution == other && k != l) return false;  // the loop's promise
       }
     }
+    if (a.who == Who::group || b.who == Who::group) {
+      // What all groups wrote each of them may read, behind its own barrier or where it was the same lane.
+      if (a.who != Who::group || a.op->code == Opcode::load_ || b.op->code != Opcode::load_) return true;
+      const bool same_lane = (b.who == Who::group || b.who == Who::thread) && a.number == b.number;
+      return a.groups_met == b.groups_met && !same_lane;
+    }
     if (a.who != b.who || a.who == Who::everyone) return true;
     if (a.who == Who::first) return false;
     if (a.number != b.number) return true;
@@ -187,7 +215,10 @@ class Races final : public ir::EvalObserver {
 
   const ir::Graph& graph_;
   std::vector<Step> path_;
-  uint64_t executions_ = 0, epoch_ = 0, met_ = 0;
+  uint64_t executions_ = 0, epoch_ = 0, met_ = 0, groups_met_ = 0;
+  size_t loops_ = 0;
+  std::set<const ir::Op*> repeated_;
+  bool apart_ = false;  // loops that may be repeated were not, since all met
   std::map<Number, uint64_t> met_by_;
   std::map<uint64_t, const ir::Op*> piece_of_;
   std::map<Key, std::vector<Touch>> touches_;
@@ -197,14 +228,18 @@ class Races final : public ir::EvalObserver {
 /// The first race that one of the generated inputs shows, or "".
 inline std::string race(const ir::Graph& graph, int inputs, size_t fuel) {
   for (int trial = 0; trial < inputs; ++trial) {
-    Inputs made(graph, trial);
-    Races races(graph);
-    try {
-      ir::evaluate(graph, made.args(), fuel, &races);
-    } catch (const std::logic_error&) {
-      continue;
+    for (const auto repeats :
+         {Races::Repeats::none, Races::Repeats::all, Races::Repeats::every_other, Races::Repeats::others}) {
+      Inputs made(graph, trial);
+      Races races(graph, repeats);
+      if (races.loops() == 0 && repeats != Races::Repeats::none) break;
+      try {
+        ir::evaluate(graph, made.args(), fuel, &races);
+      } catch (const std::logic_error&) {
+        continue;
+      }
+      if (!races.found().empty()) return races.found();
     }
-    if (!races.found().empty()) return races.found();
   }
   return "";
 }

@@ -237,6 +237,36 @@ def sums_of_sizes(x, y, out, steps):
             x[i] = y[i] * 0.25 + low + high * 0.5 + where * 0.0001
 
 
+def orthogonal(a, q, r):
+    # The norm and what is divided by it are few operations: blocks need not wait for each other's part of it.
+    # pragma sequential for
+    for k in range(a.shape[1]):
+        s = 0.0
+        # pragma simd
+        for i in range(a.shape[0]):
+            s += a[i, k] * a[i, k]
+        norm = np.sqrt(s)
+        # pragma simd
+        for i in range(a.shape[0]):
+            q[i, k] = a[i, k] / norm
+        # pragma parallel for
+        for j in range(k + 1, a.shape[1]):
+            t = 0.0
+            # pragma simd
+            for i in range(a.shape[0]):
+                t += q[i, k] * a[i, j]
+            r[k, j] = t
+        # pragma parallel for
+        for i in range(a.shape[0]):
+            # pragma simd
+            for j in range(k + 1, a.shape[1]):
+                a[i, j] -= q[i, k] * r[k, j]
+
+
+def _tall(rows, columns):
+    return lambda rng: (rng.uniform(1, 2, (rows, columns)), np.zeros((rows, columns)), np.zeros((columns, columns)))
+
+
 def _line(*more):
     return lambda rng: (rng.uniform(-1, 1, 700), rng.uniform(-1, 1, 700), *more)
 
@@ -264,3 +294,6 @@ SYNCHRONISED = {
         (sums_of_sizes, lambda rng: (rng.uniform(-1, 1, 1500), rng.uniform(-1, 1, 1500), np.zeros((2, 5)), 2)),
     ]
 }
+# Columns that a block takes in one go, and others that all blocks divide among them.
+SYNCHRONISED["short_columns"] = (orthogonal, _tall(40, 9))
+SYNCHRONISED["long_columns"] = (orthogonal, _tall(2100, 4))

@@ -122,3 +122,53 @@ assert first["cuMemHostAlloc"] > 0 and "cuMemHostAlloc" not in second and second
 np.testing.assert_array_equal(c.get(), np.arange(100.0)[::-1])
 """
     python(program(tmp_path, text), "")
+
+
+def histogram(data, radius, edges, means):
+    # pragma parallel for
+    for i in range(means.shape[0]):
+        inside = np.logical_and(edges[i] <= radius, radius < edges[i + 1])
+        means[i] = data[inside].mean()
+
+
+@pytest.mark.usefixtures("emulated")
+@pytest.mark.parametrize(("bins", "points", "threads"), [(5, 40, 256), (5, 1500, 1024), (40, 1500, 512), (5, 600, 512)])
+def test_few_long_sums_have_large_blocks(bins, points, threads):
+    compiled = appy.jit(strict=True, backend="cuda")(histogram)
+    rng = np.random.default_rng(points)
+    data, radius, edges = rng.random(points), rng.random(points), np.linspace(0, 1, bins + 1)
+    radius[:bins] = edges[:-1]  # none is empty
+    got, want = np.zeros(bins), np.zeros(bins)
+    compiled(data, radius, edges, got)
+    histogram(data, radius, edges, want)
+    np.testing.assert_allclose(got, want, rtol=1e-13)
+    assert f"blocks of {threads} threads" in str(appy.explain(compiled))
+
+
+def recurrences(a, b):
+    # pragma parallel for
+    for i in range(a.shape[0]):
+        s = 0.0
+        for j in range(1, a.shape[1] - 1):
+            s = 0.5 * s + a[i, j - 1] * a[i, j] - a[i, j + 1] + a[i, a.shape[1] - 1 - j]
+            b[i, j] = s
+
+
+@pytest.mark.usefixtures("emulated")
+def test_elements_along_the_innermost_loop():
+    compiled = appy.jit(strict=True, backend="cuda")(recurrences)
+    rng = np.random.default_rng(3)
+    whole = rng.random((40, 60))
+    for rows, columns in [(5, 7), (33, 1), (1, 2), (40, 30)]:
+        part = whole[:rows, :columns]
+        for a in (
+            part.copy(),
+            part,
+            np.asfortranarray(part),
+            part[::-1, ::-1],
+            whole[:rows, ::2][:, : min(columns, 30)],
+        ):
+            got, want = np.zeros_like(a), np.zeros_like(a)
+            compiled(a, got)
+            recurrences(a, want)
+            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)

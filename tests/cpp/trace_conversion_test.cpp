@@ -16,12 +16,6 @@ using runtime::PyScalarType;
 using runtime::ScalarKind;
 using Objects = std::span<PyObject* const>;
 
-std::vector<DType> dtypes() {
-  std::vector<DType> all;
-  for (int i = 0; i <= static_cast<int>(DType::f64_); i++) all.push_back(static_cast<DType>(i));
-  return all;
-}
-
 class Elements : public ::testing::TestWithParam<DType> {};
 
 /// A Python float beyond 64 bits into an unsigned element is left to NumPy; so is a Python int read as u64.
@@ -75,7 +69,7 @@ TEST_P(Elements, AstypeOfScalars) {
   EXPECT_GT(compare_all("astype " + name, operation, python.get(), 1, expectation), 200);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Elements, ::testing::ValuesIn(dtypes()),
+INSTANTIATE_TEST_SUITE_P(All, Elements, ::testing::ValuesIn(numpy_dtypes()),
                          [](const auto& info) { return std::string(ir::name_of(info.param)); });
 
 class Attributes : public ::testing::TestWithParam<const char*> {};

@@ -268,8 +268,7 @@ std::string difference(const Answer& python, const Answer& compiled, int ulps, b
 std::vector<runtime::PyScalarType> all_types() {
   std::vector<runtime::PyScalarType> types = {
       {ScalarKind::py_int, DType::i64_}, {ScalarKind::py_float, DType::f64_}, {ScalarKind::py_bool, DType::bool_}};
-  for (int i = 0; i <= static_cast<int>(DType::f64_); i++)
-    types.push_back({ScalarKind::np_scalar, static_cast<DType>(i)});
+  for (const DType t : numpy_dtypes()) types.push_back({ScalarKind::np_scalar, t});
   return types;
 }
 
@@ -435,6 +434,14 @@ void compare_types(Tally& tally, const Operation& operation, PyObject* function,
 }
 
 }  // namespace
+
+std::vector<DType> numpy_dtypes() {
+  std::vector<DType> all;
+  for (int i = 0; i <= static_cast<int>(DType::f64_); i++) {
+    if (const auto t = static_cast<DType>(i); t != DType::bf16_) all.push_back(t);
+  }
+  return all;
+}
 
 int compare_all(const std::string& name, const Operation& operation, PyObject* function, int arity,
                 const Expectation& expectation) {

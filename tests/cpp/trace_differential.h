@@ -86,6 +86,9 @@ struct Expectation {
   std::function<bool(std::span<const Operand>)> may_refuse;
 };
 
+/// The types that NumPy has.
+std::vector<ir::DType> numpy_dtypes();
+
 /// Compares the operation with the Python function for every combination of types and values, with each operand in turn
 /// also as a constant. Returns how many answers were compared; differences are test failures.
 int compare_all(const std::string& name, const Operation&, PyObject* function, int arity, const Expectation&);

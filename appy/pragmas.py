@@ -187,6 +187,7 @@ class _File:
         return part
 
 
+_MOST_FILES = 256  # every cell of a notebook is one
 _sources: dict[str, tuple[object, _File | None]] = {}
 _warned: set[tuple[str, int, str]] = set()
 
@@ -247,6 +248,8 @@ def _file_of(code: CodeType) -> _File | None:
         return cached[1]
     file = _File(filename, text) if _CANDIDATE.search(text) else None
     _sources[filename] = (stamp, file)
+    if len(_sources) > _MOST_FILES:
+        del _sources[next(iter(_sources))]
     return file
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import appy
+from appy import pragmas
 
 ROOT = str(Path(appy.__file__).parent.parent)
 
@@ -169,6 +170,21 @@ def test_stale_file_is_not_believed(tmp_path):
     out = python(str(path))
     assert out.stdout == "[1. 1.]\n", out
     assert "was changed after it was imported" in out.stderr
+
+
+def test_sources_of_many_cells_are_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr(pragmas, "_MOST_FILES", 3)
+    monkeypatch.setattr(pragmas, "_sources", {})
+    text = "def f(x):\n    # pragma simd\n    for i in range(len(x)):\n        x[i] += 1\n"
+    for n in range(10):
+        name = f"<cell {n}>"
+        monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(True), name))
+        scope: dict = {}
+        exec(compile(text, name, "exec"), scope)
+        x = np.zeros(2)
+        appy.jit(strict=True)(scope["f"])(x)
+        assert x.tolist() == [1, 1]
+    assert list(pragmas._sources) == ["<cell 7>", "<cell 8>", "<cell 9>"]
 
 
 @pytest.mark.parametrize("flags", [(), ("-O",), ("-OO",), ("-X", "no_debug_ranges")], ids=str)

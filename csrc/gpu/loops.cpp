@@ -1,6 +1,7 @@
 // Loops: in order, by one thread, or distributed; and the partial results of those that are.
 #include "passes/loops.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "gpu/expressions.h"
@@ -279,7 +280,7 @@ void Writer::finish(const Op& loop, const std::string& type, const std::string& 
   }
 }
 
-void Writer::distributed(const Op& op) {
+std::vector<const Op*> nest_of(const Op& op) {
   std::vector<const Op*> nest = {&op};
   while (nest.back()->results.empty()) {
     const Op* inner = nest.back()->blocks[0]->first;
@@ -287,6 +288,11 @@ void Writer::distributed(const Op& op) {
     if (!inner || inner->code != Opcode::for_ || op.mapping == Mapping::lanes) break;
     nest.push_back(inner);
   }
+  return nest;
+}
+
+void Writer::distributed(const Op& op) {
+  const std::vector<const Op*> nest = nest_of(op);
   const Level level = level_;
   const std::string outer_dead = dead_, outer_at = at_;
   const auto outer_loops = std::move(loops_);
@@ -440,9 +446,7 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
   const size_t outer = nest.size() - 1;
   std::vector<std::string> trips;
   for (size_t d = 0; d < outer; ++d) trips.push_back(declare_trips(*nest[d]));
-  bool rectangular = true;
-  for (size_t k = 0; k < 3; ++k) rectangular &= ir::defined_outside(*last.operands[k], *nest[0]->blocks[0]);
-  const bool by_rows = rectangular && can_unroll(*nest[outer - 1], &last) && can_unroll(last, nullptr);
+  const bool rectangular = is_rectangular(nest), by_rows = takes_rows(nest);
   const std::string rows = trips.back();
   if (by_rows) {
     trips.back() = names_.fresh("", "n");
@@ -454,7 +458,10 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
   std::string all = trips[0];
   for (size_t k = 1; k < trips.size(); ++k) all += " * " + trips[k];
   open("for (i64 " + y + " = " + plane + ".y; " + y + " < " + all + "; " + y + " += " + plane + ".y_step)");
-  const std::vector<std::string> indices = declare_indices(y, trips);
+  // A block has neighbours of the dimension around the rows: what they share lies in its cache.
+  if (by_rows) std::rotate(trips.begin(), trips.end() - 1, trips.end());
+  std::vector<std::string> indices = declare_indices(y, trips);
+  if (by_rows) std::rotate(indices.begin(), indices.begin() + 1, indices.end());
   for (size_t d = 0; d < outer - by_rows; ++d) declare_variable(*nest[d], indices[d]);
   const auto across = [&](const std::function<void()>& write) {
     if (!rectangular) n = declare_trips(last);

@@ -42,6 +42,36 @@ bool Writer::can_unroll(const Op& loop, const Op* but) const {
   return fits(*loop.blocks[0]) && (loads || but) && !(reloads && !loop.results.empty());
 }
 
+bool is_rectangular(const std::vector<const Op*>& nest) {
+  const Op& last = *nest.back();
+  return std::all_of(last.operands.begin(), last.operands.begin() + 3,
+                     [&](const Value* bound) { return ir::defined_outside(*bound, *nest[0]->blocks[0]); });
+}
+
+/// May threads take several neighbouring rows of the plane at once?
+bool Writer::can_take_rows(const std::vector<const Op*>& nest) const {
+  const Op& last = *nest.back();
+  return is_rectangular(nest) && can_unroll(*nest[nest.size() - 2], &last) && can_unroll(last, nullptr);
+}
+
+/// They do, unless another nest that counts alike may not: barriers are left out between such nests where an element is
+/// the same thread's in both.
+bool Writer::takes_rows(const std::vector<const Op*>& nest) const {
+  bool all = can_take_rows(nest);
+  ir::walk(*graph_.body, [&](const Op& op) {
+    if (!all || op.code != Opcode::for_ || op.mapping != ir::Mapping::threads) return;
+    const std::vector<const Op*> other = nest_of(op);
+    if (other.size() != nest.size()) return;
+    for (size_t d = 0; d < nest.size(); ++d) {
+      for (size_t k = 0; k < 3; ++k) {
+        if (other[d]->operands[k] != nest[d]->operands[k]) return;
+      }
+    }
+    all = can_take_rows(other);
+  });
+  return all;
+}
+
 /// The operations of a body for each of several iterations: those that need no carried value are written for all
 /// iterations before the next, the others and the loop's end iteration by iteration. Iterations of a distributed loop
 /// are independent but for what they carry. `once` is written for all iterations together.

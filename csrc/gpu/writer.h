@@ -21,6 +21,11 @@ bool keeps_last(const ir::Op& loop);
 /// Who runs the code that is being written.
 enum class Level : uint8_t { all, worker, thread };
 
+/// The loops that are numbered together with the outermost of them.
+std::vector<const ir::Op*> nest_of(const ir::Op& outermost);
+/// Does the last loop count alike for all iterations of the others?
+bool is_rectangular(const std::vector<const ir::Op*>& nest);
+
 class Writer {
  public:
   Writer(const ir::Graph&, const CodegenOptions&);
@@ -89,6 +94,8 @@ class Writer {
 
   // unroll.cpp
   bool can_unroll(const ir::Op& loop, const ir::Op* but) const;
+  bool can_take_rows(const std::vector<const ir::Op*>& nest) const;
+  bool takes_rows(const std::vector<const ir::Op*>& nest) const;
   void along_line(const ir::Op& loop);
   void rows(const ir::Op& loop, const ir::Op& along, const std::string& trips, const std::string& group,
             const std::function<void(const std::function<void()>&)>& across);

@@ -253,12 +253,12 @@ TEST(Codegen, ArraysOfAWorkerInSharedMemory) {
   options.shape.narrow = options.shape.shared = true;
   const KernelCode parts = generate(*graph, options);
   expect_lines(parts, {"typedef i32 Index", "own = (double*)(appy_shared() + p.w[", "threadIdx.x / kLanes * (i64)p.w[",
-                       "own[(i64)i]", "x[(Index)i]", "own[(i64)i_0 + (i64)(-1ll)]"});
+                       "own[(i64)i]", "x[(i64)i]", "own[(i64)i_0 + (i64)(-1ll)]"});
   options.shape.lanes = options.shape.block;
   const KernelCode whole = generate(*graph, options);
   EXPECT_EQ(whole.text.find("threadIdx.x / kLanes"), std::string::npos) << "a block that is one worker has one array";
   options.shape.shared = false;
-  expect_lines(generate(*graph, options), {"own = (double*)p.w[", "team.worker * (i64)p.w[", "own[(Index)i"});
+  expect_lines(generate(*graph, options), {"own = (double*)p.w[", "team.worker * (i64)p.w[", "own[(i64)i"});
 }
 
 TEST(Codegen, SumOfAll) {

@@ -172,3 +172,60 @@ def test_elements_along_the_innermost_loop():
             compiled(a, got)
             recurrences(a, want)
             np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
+
+
+def in_turn(x, y, steps):
+    # pragma sequential for
+    for t in range(steps):
+        # pragma parallel for
+        for i in range(x.shape[0]):
+            # pragma simd
+            for j in range(x.shape[1]):
+                v = y[i, j]
+                for k in range(3):
+                    v = v * 0.5 + k
+                x[i, j] = v
+        if t % 2 == 0:
+            # pragma parallel for
+            for i in range(x.shape[0]):
+                # pragma simd
+                for j in range(x.shape[1]):
+                    x[i, j] = x[i, j] * 0.5 + 1
+
+
+@pytest.mark.usefixtures("emulated")
+@pytest.mark.parametrize("order", ["forward", "reverse"])
+def test_nests_without_a_barrier_between_have_the_same_threads(order, monkeypatch):
+    monkeypatch.setenv("APPY_CUDA_SHAPE", "unroll=4")
+    monkeypatch.setenv("APPY_EMULATOR_ORDER", order)
+    compiled = appy.jit(strict=True, backend="cuda")(in_turn)
+    x, y = np.random.default_rng(1).random((2, 40, 70))
+    got, want = x.copy(), x.copy()
+    compiled(got, y, 6)
+    in_turn(want, y, 6)
+    np.testing.assert_allclose(got, want, rtol=1e-13)
+
+
+def second_differences(a, b, c):
+    # pragma parallel for
+    for i in range(2, a.shape[0] - 2):
+        # pragma parallel for
+        for j in range(2, a.shape[1] - 2):
+            # pragma simd
+            for k in range(a.shape[2]):
+                b[i, j, k] = (
+                    c[i, j, k] * (a[i - 2, j, k] + a[i + 2, j, k] - a[i, j - 2, k] - a[i, j + 2, k]) + a[i, j, k]
+                )
+
+
+@pytest.mark.usefixtures("emulated")
+@pytest.mark.parametrize("shape", [(9, 10, 11), (5, 5, 70), (7, 23, 3), (4, 9, 9), (6, 5, 1)])
+@pytest.mark.parametrize("unroll", [1, 3, 4])
+def test_rows_of_several_dimensions(shape, unroll, monkeypatch):
+    monkeypatch.setenv("APPY_CUDA_SHAPE", f"unroll={unroll}")
+    compiled = appy.jit(strict=True, backend="cuda")(second_differences)
+    a, c, b = np.random.default_rng(1).random((3, *shape))
+    got, want = b.copy(), b.copy()
+    compiled(a, got, c)
+    second_differences(a, want, c)
+    np.testing.assert_allclose(got, want, rtol=1e-12)

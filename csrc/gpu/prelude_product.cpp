@@ -183,13 +183,18 @@ template <int kBlock, int kRowsEach, int kColumnsEach> struct SumTile {
       next_y.read(column0, columns, k, Steps::kOfColumns ? steps.all(k, kDeep) : k + kDeep <= steps.end, of_column,
                   Y(), column);
     };
-    read(steps.begin);
-    for (i64 k = steps.begin; k < steps.end; k += kDeep) {
-      barrier_block();
-      next_x.put(xs);
-      next_y.put(ys);
-      barrier_block();
+// The first turn only reads: written twice, reading would be a quarter of what the compiler has to do.
+#pragma unroll 1
+    for (i64 k = steps.begin - kDeep; k < steps.end; k += kDeep) {
+      const bool computes = k >= steps.begin;
+      if (computes) {
+        barrier_block();
+        next_x.put(xs);
+        next_y.put(ys);
+        barrier_block();
+      }
       if (k + kDeep < steps.end) read(k + kDeep);
+      if (!computes) continue;
       const auto has = [&](int m, int n, int at) {
         if (Steps::kOfRows) return steps.has(row0 + row_at(m), k + at);
         return !Steps::kOfColumns || steps.has(column0 + column_at(n), k + at);

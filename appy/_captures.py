@@ -154,4 +154,4 @@ def _blocks(statement: ast.stmt) -> list[ast.stmt]:
     return [*statement.body, *statement.orelse]  # type: ignore[attr-defined]
 
 
-_PLAIN = (ast.Assign, ast.AugAssign, ast.Pass, ast.Continue, ast.Break, ast.Return)
+_PLAIN = (ast.Assign, ast.AugAssign, ast.Pass, ast.Continue, ast.Break, ast.Return, ast.Raise, ast.Assert)

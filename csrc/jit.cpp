@@ -13,6 +13,7 @@
 #include "jit_tuning.h"
 #include "lower.h"
 #include "passes/pass.h"
+#include "passes/unwatched.h"
 #include "pycompat/signals.h"
 #include "runtime/describe.h"
 #include "runtime/device_arrays.h"
@@ -130,13 +131,15 @@ bool in_any_order(const ir::Op& op) {
 }
 
 /// Is there something that the interpreter must do, after something was written that it must not do again? Or something
-/// that fails where the variables of the statements before are not at hand, as on a device they never are?
+/// that fails where the variables of the statements before are not at hand?
 bool may_fail_late(const ir::Graph& graph, bool leaves_variables, bool on_device) {
   bool found = false;
   ir::walk(*graph.body, [&](const ir::Op& op) {
     if (op.code != ir::Opcode::check_ || op.check->declines) return;
     found |= op.check->kind == ir::CheckKind::decline_ || op.check->kind == ir::CheckKind::broadcast_;
-    found |= leaves_variables && (on_device || in_any_order(op));
+    if (!leaves_variables) return;
+    // Variables that a device knows where it fails are of no use to an interpreter that goes on from there.
+    found |= on_device ? !op.check->has_state || runtime::can_run_again(op.check->kind) : in_any_order(op);
   });
   return found;
 }
@@ -191,7 +194,7 @@ class RegionCache::Impl {
       trace::Result traced = trace::trace(region(may_alias, false, false), scope);
       if (!may_alias && runtime::Guards(traced.signature, *traced.graph, scope).overlaps(scope)) continue;
       auto optimised = ir::clone(*traced.graph);
-      const bool tiled = optimise(*optimised, {}, [](std::string_view, const ir::Graph&) {});
+      const bool tiled = optimise(*optimised, {}, false, [](std::string_view, const ir::Graph&) {});
       if (options_.captured && !is_for_device(scope) && !tiled) return nullptr;
       return std::make_shared<Lowered>(std::move(traced.graph), std::move(optimised), std::move(traced.signature));
     }
@@ -242,8 +245,9 @@ class RegionCache::Impl {
   }
 
   /// Runs the passes for the CPU, or for a device, and tells `on_change` of what they did. Are loops tiled in time?
+  /// `keeps_state`: checks know, on a device too, what variables hold where they fail.
   template <class F>
-  bool optimise(ir::Graph& graph, std::optional<int> device, F&& on_change) const {
+  bool optimise(ir::Graph& graph, std::optional<int> device, bool keeps_state, F&& on_change) const {
     passes::Options options;
     options.target = device ? passes::Target::device : passes::Target::cpu;
     for (const std::string& name : config().disabled_passes) options.disabled.push_back(name);
@@ -252,6 +256,10 @@ class RegionCache::Impl {
       tiled |= name == "time_tiles";
       on_change(name, changed);
     };
+    if (device && keeps_state) {
+      passes::without_polls(graph);
+      options.disabled.push_back("unwatched");
+    }
     if (device) {
       graph.workers = gpu::multiprocessors(*device);
     } else {
@@ -291,11 +299,12 @@ class RegionCache::Impl {
     graph.inspectors = !on_device;
     // Arrays of the host go to the first device.
     const auto device = on_device ? std::optional(std::max(traced.signature.device, 0)) : std::nullopt;
-    const bool tiled =
-        optimise(graph, device, [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); });
-    report.passes_seconds = lap();
     // Arrays of the host are copied to a device and back when all is done: there the interpreter can always start anew.
     const bool starts_anew = on_device && traced.signature.device == runtime::host_memory;
+    const bool keeps_state = options_.group && on_device && !starts_anew && !traced.signature.outputs.empty();
+    const bool tiled = optimise(graph, device, keeps_state,
+                                [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); });
+    report.passes_seconds = lap();
     if (options_.group && !starts_anew && may_fail_late(graph, !traced.signature.outputs.empty(), on_device)) {
       throw Abort(AbortId::group_, {}, options_.line, options_.file);
     }

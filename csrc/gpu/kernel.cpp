@@ -41,6 +41,7 @@ class DeviceKernel final : public runtime::Kernel {
       words_ += ir::words_of(v->type);
     }
     ir::walk(*graph_->body, [&](const ir::Op& op) {
+      if (op.code == ir::Opcode::check_) checks_.push_back(&op);
       if (!op.access) return;
       for (Param& p : params_) {
         if (p.value != op.view()) continue;
@@ -213,13 +214,21 @@ class DeviceKernel final : public runtime::Kernel {
     return "barriers: " + std::to_string(all) + " of all threads, " + std::to_string(lanes) + " of a worker's lanes";
   }
 
-  /// Only what the caller does not need at once comes later.
+  static bool is_divided(const ir::Op& op) {
+    for (const ir::Op* loop = ir::enclosing_loop(*op.parent); loop; loop = ir::enclosing_loop(*loop->parent)) {
+      if (loop->mapping != ir::Mapping::none) return true;
+    }
+    return false;
+  }
+
+  /// Only what the caller does not need at once comes later, and what may never end does not: who waits can end it.
   Where how_it_runs() const {
     bool later = makes_on_device_ && told_.empty();
     for (bool wanted : wanted_) later &= !wanted;
     ir::walk(*graph_->body, [&](const ir::Op& op) {
+      later &= op.code != ir::Opcode::while_ || is_divided(op);
       if (op.code != ir::Opcode::check_ || plans_.part().made.count(&op)) return;
-      later &= !op.check->declines && !runtime::can_run_again(op.check->kind);
+      later &= !op.check->declines && !op.check->has_state && !runtime::can_run_again(op.check->kind);
     });
     if (!later) return Where::waits;
     return plans_.code().checks ? Where::fails : Where::returns;
@@ -377,6 +386,8 @@ class DeviceKernel final : public runtime::Kernel {
     if (state.failed()) {
       measured_ = nullptr;
       call.failure = state.failure().failure;
+      call.failure.has_state = checks_[static_cast<size_t>(call.failure.check)]->check->has_state;
+      if (call.failure.has_state) std::copy_n(state.results(), wanted_.size(), call.results);
       state.forget();
       // The arrays of the host are what they were: the interpreter does it all, and fails as Python does.
       return moved_only_ ? runtime::Status::declined : runtime::Status::failed;
@@ -440,6 +451,7 @@ class DeviceKernel final : public runtime::Kernel {
   std::vector<Param> params_;
   std::string listing_;
   size_t result_words_ = 0;
+  std::vector<const ir::Op*> checks_;  // by their number
   Where where_ = Where::waits;
   bool moved_only_ = true;  // nothing that it writes is the device's already
   std::optional<WholeProduct> whole_;

@@ -374,8 +374,9 @@ template <bool kLeaves = false> APPY_INLINE void barrier_repeated(Team& team, co
   }
 }
 
-/// A check failed in this thread. The first one that did is told.
-APPY_INLINE void fault(const Team& team, const Control& control, int check, i64 iteration, int count, const i64* info) {
+/// A check failed in this thread. The first one that did is told, with what the region's results are there.
+APPY_INLINE void fault(const Team& team, const Control& control, int check, i64 iteration, int count, const i64* info,
+                       int results = 0, const u64* state = nullptr) {
   const u64 mine = team.phase + 1;
   if (atomicCAS(control.barrier + 1, 0ull, mine) != 0) {
     atomicMin(control.barrier + 1, mine);
@@ -385,6 +386,7 @@ APPY_INLINE void fault(const Team& team, const Control& control, int check, i64 
   control.fault[2] = iteration;
   control.fault[3] = (i64)appy_time();
   for (int k = 0; k < count; ++k) control.fault[6 + k] = info[k];
+  for (int k = 0; k < results; ++k) control.results[k] = state[k];
   __threadfence_system();
   *(volatile i64*)control.fault = 1;
   __threadfence_system();

@@ -262,8 +262,14 @@ void Writer::check(const Op& op) {
   std::string iteration = "-1";
   if (outermost_) iteration = names_.of(*outermost_->blocks[0]->args[0]);
   if (ninfo) put("const i64 info[] = {" + words + "};");
+  const size_t nstate = op.operands.size() - passes::first_state(op);
+  std::string state;
+  for (size_t k = 0; k < nstate; ++k) {
+    state += (k ? ", word_of(" : "word_of(") + argument(*op.operands[passes::first_state(op) + k]) + ")";
+  }
+  if (nstate) put("const u64 state[] = {" + state + "};");
   put("fault(team, control, " + std::to_string(ordinals_.at(&op)) + ", " + iteration + ", " + std::to_string(ninfo) +
-      ", " + (ninfo ? "info" : "nullptr") + ");");
+      ", " + (ninfo ? "info" : "nullptr") + (nstate ? ", " + std::to_string(nstate) + ", state" : "") + ");");
   if (elected) close();
   if (level_ == Level::all) {
     put("return;");

@@ -19,6 +19,8 @@
 // 5. A repeated loop is everyone's: other groups may still be at it when the own one goes on. Only what its own group
 // has
 //    written may be read without waiting for them.
+// 6. A `while` that all run has a barrier of all in each iteration, or a reduction, which is one, even where no access
+//    needs it: the host ends loops there.
 
 #include <algorithm>
 #include <optional>
@@ -67,6 +69,8 @@ void merge(Pending& into, const Pending& from) {
     if (std::find(into.begin(), into.end(), t) == into.end()) into.push_back(t);
   }
 }
+
+bool is_worker(Mapping mapping) { return mapping == Mapping::workers || mapping == Mapping::columns; }
 
 /// The value is what it was at the touch.
 bool is_current(const Value& v, const Touch& earlier) {
@@ -272,8 +276,8 @@ class Inserter {
 
   void collect(const Op& op, const Path& around, std::vector<Touch>& found) const {
     Path path = around;
-    if (op.mapping == Mapping::threads || op.mapping == Mapping::workers || op.mapping == Mapping::columns ||
-        op.mapping == Mapping::repeated || op.mapping == scope_) {
+    if (op.mapping == Mapping::threads || is_worker(op.mapping) || op.mapping == Mapping::repeated ||
+        op.mapping == scope_) {
       path.loops.push_back(&op);
     } else if (op.mapping == Mapping::lanes) {
       path.in_worker = By::distributed;
@@ -422,11 +426,44 @@ bool repeat(ir::Graph& graph) {
   return std::find(chosen.begin(), chosen.end(), true) != chosen.end();
 }
 
+/// All that run the block meet in it, whatever its conditions.
+bool meets(const Block& block) {
+  for (const Op* op = block.first; op; op = op->next) {
+    if (op->code == Opcode::barrier_ && op->mapping == Mapping::workers) return true;
+    const bool distributed = op->mapping == Mapping::threads || is_worker(op->mapping);
+    if (is_loop(*op) && distributed && !op->results.empty()) return true;
+    if (op->code != Opcode::if_) continue;
+    bool skips = false;
+    for (Block* arm : op->blocks) {
+      ir::walk(*arm, [&](const Op& inner) { skips |= inner.code == Opcode::continue_; });
+    }
+    if (skips) return false;
+  }
+  return false;
+}
+
+/// Where all meet the host can end a loop. One that nothing else need ever end has such a place.
+bool meet_in_open_loops(ir::Graph& graph, Block& block) {
+  bool changed = false;
+  for (Op* op = block.first; op; op = op->next) {
+    if (is_loop(*op) && op->mapping != Mapping::none) continue;
+    for (Block* inner : op->blocks) changed |= meet_in_open_loops(graph, *inner);
+    if (op->code != Opcode::while_ || meets(body_of(*op))) continue;
+    ir::Builder builder(graph);
+    builder.set_before(body_of(*op).first);
+    builder.set_loc(op->loc);
+    builder.barrier(Mapping::workers);
+    changed = true;
+  }
+  return changed;
+}
+
 }  // namespace
 
 bool barriers(ir::Graph& graph) {
   bool changed = repeat(graph);
   changed |= insert_for_all(graph);
+  changed |= meet_in_open_loops(graph, *graph.body);
   std::vector<Op*> workers;
   ir::walk(*graph.body, [&](Op& op) {
     // Of several nested ones the innermost holds the worker's code.

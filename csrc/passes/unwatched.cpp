@@ -1,7 +1,7 @@
 // For code that nobody watches while it runs: no polls, and no state of the scalars at checks, which is what the
 // interpreter would find there. A check that fails then leaves the scalars as they were before the region.
+#include "passes/unwatched.h"
 
-#include "ir/ir.h"
 #include "passes/loops.h"
 
 namespace appy::passes {
@@ -9,13 +9,20 @@ namespace appy::passes {
 using ir::Op;
 using ir::Opcode;
 
-bool unwatched(ir::Graph& graph) {
+bool without_polls(ir::Graph& graph) {
   bool changed = false;
   ir::walk(*graph.body, [&](Op& op) {
-    if (op.code == Opcode::poll_) {
-      op.parent->remove(&op);
-      changed = true;
-    } else if (op.code == Opcode::check_ && op.check->has_state) {
+    if (op.code != Opcode::poll_) return;
+    op.parent->remove(&op);
+    changed = true;
+  });
+  return changed;
+}
+
+bool unwatched(ir::Graph& graph) {
+  bool changed = without_polls(graph);
+  ir::walk(*graph.body, [&](Op& op) {
+    if (op.code == Opcode::check_ && op.check->has_state) {
       op.operands.resize(first_state(op));
       op.check->has_state = false;
       changed = true;

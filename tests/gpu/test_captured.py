@@ -34,6 +34,45 @@ def test_programs_and_their_launches(python, order):
     assert all(row[1] > 0 for row in counted.values())
 
 
+COMPARE_ON_A_DEVICE = f"""
+import sys, warnings
+sys.path[:0] = [{str(PARITY)!r}, {str(Path(__file__).parent)!r}]
+import emulate, os
+import numpy as np
+import fake_cupy
+cupy = fake_cupy.install()
+import appy
+from until_programs import PROGRAMS
+from test_captures import outcome, same
+warnings.simplefilter("ignore")
+emulator = emulate.Emulator(os.environ["APPY_LIBCUDA"])
+
+def moved(value, what, how):
+    if isinstance(value, tuple | list):
+        return type(value)(moved(each, what, how) for each in value)
+    return how(value) if isinstance(value, what) else value
+
+for name, program in PROGRAMS.items():
+    if name == "overlapping":  # copies do not
+        continue
+    want = program.arguments()
+    got = moved(program.arguments(), np.ndarray, cupy.array)
+    expected = outcome(program.function, want)
+    emulator.reset()
+    answer = outcome(appy.jit(program.function), got)
+    here = lambda value: moved(value, cupy.ndarray, lambda array: array.get()[()])
+    assert same(here(answer), expected), (name, answer, expected)
+    assert same(here(got), want), (name, got, want)
+    launches = emulator.calls("cuLaunchKernel") + emulator.calls("cuLaunchCooperativeKernel")
+    assert program.launches in (launches, None), (name, launches)
+"""
+
+
+def test_loops_until_something_holds_with_arrays_of_a_device(python):
+    """What fails in the middle leaves arrays and variables as Python does, too."""
+    python(COMPARE_ON_A_DEVICE, APPY_EMULATOR_EAGER=1)
+
+
 def test_barriers_are_what_makes_captured_loops_right(python):
     text = COMPARE.replace("in PROGRAMS", "in ['jacobi_1d']")
     with pytest.raises(AssertionError, match="AssertionError"):

@@ -532,6 +532,46 @@ def test_control_c_ends_the_loop(script, blocks):
     )
 
 
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_control_c_ends_what_never_ends(script, blocks):
+    """Also where no number is wanted, and no statement reads what another thread wrote."""
+    script(
+        STEPS
+        + textwrap.dedent("""
+        @appy.jit
+        def own_elements(x, go_on):
+            while go_on:
+                #pragma parallel for simd
+                for i in range(x.shape[0]):
+                    x[i] += 1
+
+        @appy.jit
+        def skips(x, y, n):
+            while n > 0:
+                if n == 2:
+                    continue
+                n -= 1
+                #pragma parallel for simd
+                for i in range(x.shape[0]):
+                    y[i] = x[x.shape[0] - 1 - i] + 1
+
+        x, y = array(np.zeros(700)), array(np.zeros(700))
+        own_elements(x, False)
+        skips(x, y, 1)
+        assert (y.get() == 1).all() and (x.get() == 0).all()
+        interrupted(own_elements, x, True)
+        appy.synchronize()
+        left = x.get()
+        assert (left == left[0]).all() and 1 <= left[0], left
+        interrupted(skips, x, y, 5)
+        skips(x, y, 1)
+        appy.synchronize()
+        assert (y.get() == left + 1).all()
+        """),
+        APPY_CUDA_BLOCKS=blocks,
+    )
+
+
 def test_control_c_ends_no_loop_of_a_statement_that_is_done(script):
     script(
         STEPS

@@ -83,16 +83,16 @@ def else_that_does_not_run(a, b, tol, most):
     return most, err, said
 
 
-@program(lambda rng: ((x := rng.random((30, 30))) @ x.T + 30 * np.eye(30), rng.random(30), np.zeros(30), 1e-9))
-def conjugate_gradients(a, b, x, tol):
+@program(lambda rng: ((x := rng.random((30, 30))) @ x.T + 30 * np.eye(30), rng.random(30), *np.zeros((4, 30)), 1e-6))
+def conjugate_gradients(a, b, x, r, p, q, tol):
     n = len(b)
-    r, p, q = np.empty(n), np.empty(n), np.empty(n)
     rr = 0.0
     # pragma parallel for simd
     for i in range(n):
-        r[i] = b[i]
-        p[i] = b[i]
-        rr += b[i] * b[i]
+        v = b[i] + 0.0
+        r[i] = v
+        p[i] = v
+        rr += v * v
     k = 0
     while math.sqrt(rr) > tol:
         pq = 0.0
@@ -112,13 +112,17 @@ def conjugate_gradients(a, b, x, tol):
         # pragma parallel for simd
         for i in range(n):
             x[i] += alpha * p[i]
-            r[i] -= alpha * q[i]
-            rr += r[i] * r[i]
+            v = r[i] - alpha * q[i]
+            r[i] = v
+            rr += v * v
         beta = rr / old
         # pragma parallel for simd
         for i in range(n):
             p[i] = r[i] + beta * p[i]
         k += 1
+    # pragma parallel for simd
+    for i in range(n):  # what is left of them is rounding
+        r[i], p[i], q[i] = 0.0, 0.0, 0.0
     return k
 
 
@@ -409,3 +413,89 @@ def bisection_of_rows(a, x, tol):
             x[i] += lo
         rounds += 1
     return rounds
+
+
+@program(lambda rng: (rng.random(70), np.zeros(30), 0.05))
+def history(x, told, tol):
+    for t in range(len(told)):
+        s = 0.0
+        # pragma parallel for simd
+        for i in range(len(x)):
+            x[i] *= 0.75
+            s += x[i]
+        told[t] = s / len(x)
+        if s < tol * len(x):
+            break
+    return t
+
+
+@program(lambda rng: (rng.random(70), np.zeros(5), 0.05), launches=None)
+def history_that_is_too_short(x, told, tol):
+    t = 0
+    s = 1.0
+    try:
+        while s > tol:
+            s = 0.0
+            # pragma parallel for simd
+            for i in range(len(x)):
+                v = x[i] * 0.75
+                x[i] = v
+                s += v
+            told[t] = s
+            t += 1
+    except IndexError as error:
+        return t, s, str(error)
+
+
+@program(lambda rng: (rng.random(70), 4.0), launches=None)
+def tells_where_it_failed(x, z):
+    n, s = 0, 0.0
+    try:
+        while True:
+            # pragma parallel for simd
+            for i in range(len(x)):
+                x[i] += s
+            n += 1
+            s = 1.0 / z
+            z -= 1.0
+    except ZeroDivisionError as error:
+        return n, s, z, str(error)
+
+
+@program(lambda rng: (rng.random(12), np.array([3, 1, 0, 2, 12, 5]), 0), launches=None)
+def fails_in_a_parallel_loop(x, places, k):
+    t = 0.0
+    try:
+        for n in range(6):
+            t = 0.0
+            # pragma parallel for simd
+            for i in range(len(x)):
+                t += x[i]
+            k += 2
+            # pragma parallel for
+            for m in range(1):
+                x[places[n]] = t
+    except IndexError as error:
+        return k, n, t, str(error)
+
+
+@program(lambda rng: (rng.random((6, 20)), [0, 3, 9]), launches=None)
+def fails_in_a_loop_inside(a, rows):
+    done = -1
+    n = 0
+    try:
+        for t in range(3):
+            big = 0.0
+            while big < 100.0:
+                big = 0.0
+                # pragma parallel for simd
+                for j in range(a.shape[1]):
+                    v = a[t, j] * 2.0
+                    a[t, j] = v
+                    big = max(big, v)
+                n += 1
+                if n > 17:
+                    raise ValueError("enough")
+            done = t
+    except ValueError as error:
+        return done, n, big, t, str(error)

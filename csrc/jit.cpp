@@ -144,6 +144,13 @@ bool may_fail_late(const ir::Graph& graph, bool leaves_variables, bool on_device
   return found;
 }
 
+/// Variables that it leaves are numbers, or what was there before: no arrays of its own.
+bool leaves_numbers(const runtime::Signature& signature) {
+  const auto& outputs = signature.outputs;
+  return !outputs.empty() && std::all_of(outputs.begin(), outputs.end(),
+                                         [](const runtime::Output& out) { return out.alloc < 0 && out.which < 0; });
+}
+
 }  // namespace
 
 class RegionCache::Impl {
@@ -301,7 +308,7 @@ class RegionCache::Impl {
     const auto device = on_device ? std::optional(std::max(traced.signature.device, 0)) : std::nullopt;
     // Arrays of the host are copied to a device and back when all is done: there the interpreter can always start anew.
     const bool starts_anew = on_device && traced.signature.device == runtime::host_memory;
-    const bool keeps_state = options_.group && on_device && !starts_anew && !traced.signature.outputs.empty();
+    const bool keeps_state = options_.group && on_device && !starts_anew && leaves_numbers(traced.signature);
     const bool tiled = optimise(graph, device, keeps_state,
                                 [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); });
     report.passes_seconds = lap();

@@ -88,6 +88,12 @@ std::string Writer::parameters() {
   return text;
 }
 
+size_t Writer::result_words() const {
+  size_t words = graph_.body->last->operands.size();
+  for (const Op* alloc : options_.told) words += alloc->operands.size();
+  return words;
+}
+
 void Writer::results(const Op& yield) {
   bool any = false;
   for (size_t k = 0; k < yield.operands.size(); ++k) any |= options_.results[k];

@@ -253,7 +253,7 @@ class DeviceKernel final : public runtime::Kernel {
     }
     const KernelCode& code = plans_.code();
     const bool tells = std::find(wanted_.begin(), wanted_.end(), true) != wanted_.end() || !told_.empty();
-    return states_.emplace_back(device_, stream, result_words_, code.checks || code.meets || tells);
+    return states_.emplace_back(device_, stream, result_words_ + wanted_.size(), code.checks || code.meets || tells);
   }
 
   /// What the last launch took, where it was measured.
@@ -387,7 +387,7 @@ class DeviceKernel final : public runtime::Kernel {
       measured_ = nullptr;
       call.failure = state.failure().failure;
       call.failure.has_state = checks_[static_cast<size_t>(call.failure.check)]->check->has_state;
-      if (call.failure.has_state) std::copy_n(state.results(), wanted_.size(), call.results);
+      if (call.failure.has_state) std::copy_n(state.results() + result_words_, wanted_.size(), call.results);
       state.forget();
       // The arrays of the host are what they were: the interpreter does it all, and fails as Python does.
       return moved_only_ ? runtime::Status::declined : runtime::Status::failed;

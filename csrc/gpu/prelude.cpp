@@ -374,9 +374,10 @@ template <bool kLeaves = false> APPY_INLINE void barrier_repeated(Team& team, co
   }
 }
 
-/// A check failed in this thread. The first one that did is told, with what the region's results are there.
+/// A check failed in this thread. The first one that did is told, with what variables hold there: it goes to a place of
+/// its own, as others may come to the region's end and write its results.
 APPY_INLINE void fault(const Team& team, const Control& control, int check, i64 iteration, int count, const i64* info,
-                       int results = 0, const u64* state = nullptr) {
+                       int variables = 0, const u64* state = nullptr, u64* to = nullptr) {
   const u64 mine = team.phase + 1;
   if (atomicCAS(control.barrier + 1, 0ull, mine) != 0) {
     atomicMin(control.barrier + 1, mine);
@@ -386,7 +387,7 @@ APPY_INLINE void fault(const Team& team, const Control& control, int check, i64 
   control.fault[2] = iteration;
   control.fault[3] = (i64)appy_time();
   for (int k = 0; k < count; ++k) control.fault[6 + k] = info[k];
-  for (int k = 0; k < results; ++k) control.results[k] = state[k];
+  for (int k = 0; k < variables; ++k) to[k] = state[k];
   __threadfence_system();
   *(volatile i64*)control.fault = 1;
   __threadfence_system();

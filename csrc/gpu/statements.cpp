@@ -269,7 +269,9 @@ void Writer::check(const Op& op) {
   }
   if (nstate) put("const u64 state[] = {" + state + "};");
   put("fault(team, control, " + std::to_string(ordinals_.at(&op)) + ", " + iteration + ", " + std::to_string(ninfo) +
-      ", " + (ninfo ? "info" : "nullptr") + (nstate ? ", " + std::to_string(nstate) + ", state" : "") + ");");
+      ", " + (ninfo ? "info" : "nullptr") +
+      (nstate ? ", " + std::to_string(nstate) + ", state, control.results + " + std::to_string(result_words()) : "") +
+      ");");
   if (elected) close();
   if (level_ == Level::all) {
     put("return;");

@@ -37,6 +37,8 @@ class Writer {
   std::string parameters();
   std::string view_parameter(const ir::Value&, size_t word);
   void results(const ir::Op& yield);
+  /// Of what the kernel tells when it ends well. Behind them is room for variables where a check fails.
+  size_t result_words() const;
   [[noreturn]] void refuse(const ir::Op&, const std::string& what) const;
 
   // statements.cpp

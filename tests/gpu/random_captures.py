@@ -51,7 +51,7 @@ class Writer:
             self.put(1, "t = -1\nwhile True:\n    t += 1\n    if t >= steps:\n        break")
         self.leaves = self.random.random() < 0.5
         self.statements(2, self.random.randint(2, 4), "t", 1)
-        if self.random.random() < 0.2:
+        if pick < 0.8 and self.random.random() < 0.2:
             self.put(1, "else:")
             self.statements(2, self.random.randint(1, 2), "0")
 

@@ -14,22 +14,26 @@ namespace {
 
 enum class Change : uint8_t { none, set, unset, error };
 
-/// The view of the array that the words describe.
+/// The view of the array that the words describe. One with an axis more than the array has is of the real or of the
+/// imaginary parts of complex numbers.
 PyObject* make_view(const Output& out, const ir::Word* words, PyObject* base) {
   auto* array = reinterpret_cast<PyArrayObject*>(base);
+  const auto rank = static_cast<size_t>(PyArray_NDIM(array));
+  const std::optional<ir::DType> part =
+      out.axes.size() > rank ? complex_part_of(PyArray_DESCR(array)->type_num) : std::nullopt;
   std::vector<npy_intp> extents(static_cast<size_t>(out.rank)), strides(static_cast<size_t>(out.rank), 0);
   for (size_t d = 0; d < extents.size(); d++) extents[d] = static_cast<npy_intp>(words[out.axes.size() + d]);
   npy_intp offset = 0;
   for (size_t k = 0; k < out.axes.size(); k++) {
-    const npy_intp stride = PyArray_STRIDE(array, static_cast<int>(k));
+    const npy_intp stride = k < rank ? PyArray_STRIDE(array, static_cast<int>(k)) : PyArray_ITEMSIZE(array) / 2;
     offset += static_cast<npy_intp>(words[k]) * stride;
     if (out.axes[k].dim >= 0) strides[static_cast<size_t>(out.axes[k].dim)] += out.axes[k].step * stride;
   }
   // What selects nothing may start behind the end.
   if (std::find(extents.begin(), extents.end(), 0) != extents.end()) offset = 0;
   const int flags = out.writeable ? PyArray_FLAGS(array) & NPY_ARRAY_WRITEABLE : 0;
-  PyArray_Descr* descr = PyArray_DESCR(array);
-  Py_INCREF(descr);
+  PyArray_Descr* descr = part ? PyArray_DescrFromType(type_number(*part)) : PyArray_DESCR(array);
+  if (!part) Py_INCREF(descr);
   Ref view = Ref::steal(PyArray_NewFromDescr(&PyArray_Type, descr, out.rank, extents.data(), strides.data(),
                                              PyArray_BYTES(array) + offset, flags, nullptr));
   auto* made = reinterpret_cast<PyArrayObject*>(view.get());
@@ -42,9 +46,15 @@ PyObject* make_view(const Output& out, const ir::Word* words, PyObject* base) {
 PyObject* make_foreign_view(const Output& out, const ir::Word* words, Library library, PyObject* base) {
   const size_t axes = out.axes.size();
   const auto number = [](int64_t n) { return Ref::steal(PyLong_FromLongLong(n)); };
-  const Ref subscripts = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(axes)));
+  int64_t extents[ForeignArray::max_rank];
+  const int rank = extents_of(base, extents);
+  if (rank < 0) return nullptr;
+  const bool part = axes > static_cast<size_t>(rank);
+  const Ref array =
+      part ? Ref::steal(PyObject_GetAttrString(base, words[axes - 1] ? "imag" : "real")) : Ref::borrow(base);
+  const Ref subscripts = Ref::steal(PyTuple_New(rank));
   std::vector<int> dims;  // of the view, in the order in which the array has them
-  for (size_t k = 0; subscripts && k < axes; k++) {
+  for (size_t k = 0; subscripts && k < static_cast<size_t>(rank); k++) {
     const auto start = static_cast<int64_t>(words[k]);
     const auto [dim, step] = out.axes[k];
     Ref item = number(start);
@@ -59,7 +69,7 @@ PyObject* make_foreign_view(const Output& out, const ir::Word* words, Library li
     if (!item) return nullptr;
     PyTuple_SET_ITEM(subscripts.get(), static_cast<Py_ssize_t>(k), item.release());
   }
-  Ref view = Ref::steal(subscripts ? PyObject_GetItem(base, subscripts.get()) : nullptr);
+  Ref view = Ref::steal(array && subscripts ? PyObject_GetItem(array.get(), subscripts.get()) : nullptr);
   if (!view) return nullptr;
   if (!std::is_sorted(dims.begin(), dims.end())) {
     std::vector<int> order(dims.size());

@@ -83,6 +83,8 @@ class ndarray:
     size = property(lambda self: self._array.size)
     flags = property(lambda self: self._array.flags)
     device = property(lambda self: types.SimpleNamespace(id=self._device))
+    real = property(lambda self: ndarray(self._array.real, self._device))
+    imag = property(lambda self: ndarray(self._array.imag, self._device))
     T = property(lambda self: ndarray(self._array.T, self._device))
     base = property(lambda self: self._array.base)
 

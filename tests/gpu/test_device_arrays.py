@@ -423,6 +423,19 @@ def test_parts_of_complex_elements_share_their_memory():
         jit(f)(array(4, dtype="complex128"), array(4, dtype="complex128"))
 
 
+def test_parts_of_complex_arrays_are_views():
+    def f(z):
+        # pragma 0=>parallel
+        part = z[1:, ::2].imag
+        # pragma 0=>parallel
+        other = z.T.real
+        # pragma 0=>parallel
+        z[:, :] += 1 + 1j
+        return part, other
+
+    both(f, lambda: (array(5, 6, dtype="complex128"),))
+
+
 def test_updates_of_complex_elements():
     def f(a, b):
         # pragma sequential for

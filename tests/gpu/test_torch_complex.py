@@ -252,3 +252,19 @@ def test_strided_tensors(backend):
     f = function(WHOLE.format("x * y + 1"))
     both(f, lambda: (tensor(8, dtype="complex64")[::2], tensor(4, 3, dtype="complex128")[:, 1], None), backend)
     both(f, lambda: (tensor(4, 3, dtype="complex64").T, tensor(3, 4, dtype="complex64"), None), backend)
+
+
+def test_names_for_parts_are_views(backend):
+    f = function(
+        """
+def f(x):
+    #pragma 0=>parallel
+    re = x[1:, ::2].real
+    #pragma 0=>parallel
+    im = x.T.imag
+    #pragma 0=>parallel
+    x[:, :] += 1 + 1j
+    return re, im
+"""
+    )
+    both(f, lambda: (tensor(3, 4, dtype="complex64"),), backend)

@@ -167,3 +167,41 @@ def test_references_are_kept():
     del a
     x[:] = 3
     np.testing.assert_array_equal(x, np.full((3, 4), 3))
+
+
+def real_part(z):
+    # pragma 0=>parallel
+    part = z[1:, ::2].real
+    # pragma parallel for
+    for i in range(z.shape[0]):
+        z[i, 0] = i * 2j
+    return part
+
+
+def imaginary_part(z):
+    # pragma sequential for
+    for i in range(3):
+        part = z[i].imag
+        z[i, 1] += 2j
+    return part
+
+
+def part_of_a_new_array(z):
+    # pragma 0=>parallel
+    w = z * 2
+    # pragma 0=>parallel
+    part = w.T.imag
+    return part, w
+
+
+@pytest.mark.parametrize("function", [real_part, imaginary_part, part_of_a_new_array], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_parts_of_complex_arrays(function, dtype):
+    for make in (lambda a: a.copy(), lambda a: a[::2, ::-1], lambda a: a.T.copy().T):
+        z, expected = (make(np.arange(60).reshape(6, 10) * dtype(1 + 3j)) for _ in range(2))
+        got, want = appy.jit(strict=True)(function)(z), function(expected)
+        for mine, theirs in zip(got, want, strict=True) if isinstance(got, tuple) else [(got, want)]:
+            np.testing.assert_array_equal(mine, theirs)
+            assert mine.dtype == theirs.dtype and (mine.strides == theirs.strides or function is part_of_a_new_array)
+        np.testing.assert_array_equal(z, expected)
+        assert function is part_of_a_new_array or np.shares_memory(got, z)

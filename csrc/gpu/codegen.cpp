@@ -134,7 +134,7 @@ KernelCode Writer::write() {
       ";\ntypedef " + (options_.shape.narrow ? "i32" : "i64") + " Index;\n\nstruct Params {\n  u64 w[" +
       std::to_string(code_.words) + "];\n};\n\n" + structs_ + "extern \"C\" __global__ void __launch_bounds__(kBlock" +
       std::string(code_.tiles && options_.shape.block <= 256 ? ", 2" : "") + ") " + code_.entry +
-      "(const Params p) {\n" + head + "  Team team = team_of<kBlock, kLanes>();\n" +
+      "(const Params p) {\n" + head + pairs_parameter() + "  Team team = team_of<kBlock, kLanes>();\n" +
       (code_.leaves ? "  team.looked = (u32)appy_clock();\n" : "") + body_ + "}\n";
   return std::move(code_);
 }

@@ -81,7 +81,7 @@ Names::Names() {
                            "clock",        "printf",
                            "SumTile",      "TensorTile",
                            "TileAt",       "widest",
-                           "bf16"})
+                           "bf16",         "Two"})
     taken_.insert(word);
 }
 

@@ -245,6 +245,33 @@ template <class T> APPY_INLINE void write_bytes(T* at, T value) {
   for (unsigned k = 0; k < sizeof(T); ++k) ((u8*)at)[k] = u.bytes[k];
 }
 
+// --- Neighbours, of which the first is at an even place: together where their array is aligned to both.
+
+template <class T> struct Two;
+template <> struct Two<float> { typedef float2 type; };
+template <> struct Two<double> { typedef double2 type; };
+template <class T> APPY_INLINE void load_two(bool aligned, const T* at, T& low, T& high) {
+  if (aligned) {
+    const typename Two<T>::type both = *(const typename Two<T>::type*)at;
+    low = both.x;
+    high = both.y;
+  } else {
+    low = at[0];
+    high = at[1];
+  }
+}
+template <class T> APPY_INLINE void store_two(bool aligned, T* at, T low, T high) {
+  if (aligned) {
+    typename Two<T>::type both;
+    both.x = low;
+    both.y = high;
+    *(typename Two<T>::type*)at = both;
+  } else {
+    at[0] = low;
+    at[1] = high;
+  }
+}
+
 /// An element to shared memory, there when the thread has awaited it.
 template <class T> APPY_INLINE void copy_ahead(T* to, const T* from) { appy_copy_ahead<(int)sizeof(T)>(to, from); }
 
@@ -606,10 +633,8 @@ template <class T, class Update> APPY_INLINE void update_by_exchange(T* at, Upda
   } while (seen != assumed);
 }
 
-APPY_INLINE void atomic_sum(float* at, float v) { atomicAdd(at, v); }
-APPY_INLINE void atomic_sum(double* at, double v) { atomicAdd(at, v); }
-/// Sums of integers, which may be taken in any order: where all lanes of a warp come together to one element, the first
-/// one adds what all of them have.
+/// Sums may be taken in any order: where all lanes of a warp come together to one element, the first one adds what all of
+/// them have.
 template <class W> APPY_INLINE void add_together(W* at, W v) {
   if (__activemask() == 0xffffffffu && __all_sync(0xffffffffu, (u64)at == from_first<32>((u64)at))) {
     for (int distance = 16; distance > 0; distance /= 2) {
@@ -620,6 +645,8 @@ template <class W> APPY_INLINE void add_together(W* at, W v) {
     atomicAdd(at, v);
   }
 }
+APPY_INLINE void atomic_sum(float* at, float v) { add_together(at, v); }
+APPY_INLINE void atomic_sum(double* at, double v) { add_together(at, v); }
 APPY_INLINE void atomic_sum(i32* at, i32 v) { add_together((u32*)at, (u32)v); }
 APPY_INLINE void atomic_sum(u32* at, u32 v) { add_together(at, v); }
 APPY_INLINE void atomic_sum(i64* at, i64 v) { add_together((u64*)at, (u64)v); }

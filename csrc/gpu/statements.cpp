@@ -347,7 +347,14 @@ void Writer::terminator(const Op& op) {
 }
 
 void Writer::block(const ir::Block& b) {
-  for (const Op* op = b.first; op; op = op->next) statement(*op);
+  for (const Op* op = b.first; op; op = op->next) {
+    if (const Op* other = neighbour(*op)) {
+      pair(*op, *other);
+      op = other;
+    } else {
+      statement(*op);
+    }
+  }
 }
 
 void Writer::statement(const Op& op) {

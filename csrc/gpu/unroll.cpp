@@ -94,11 +94,14 @@ void Writer::side_by_side(const Op& loop, const Op* once, std::vector<Names::Sco
       chain.push_back(op);
       carried.insert(op->results.begin(), op->results.end());
     } else {
+      const Op* other = neighbour(*op);
+      if (other && (other == once || follows(*other))) other = nullptr;
       for (Names::Scope& copy : copies) {
         names_.enter(&copy);
-        write(*op);
+        other ? pair(*op, *other) : write(*op);
       }
       names_.enter(nullptr);
+      if (other) op = other;
     }
   }
   for (Names::Scope& copy : copies) {

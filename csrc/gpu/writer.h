@@ -71,6 +71,15 @@ class Writer {
   /// Opens what only one of those that run the code may do; false where that is whoever is there.
   bool open_elected();
 
+  // pairs.cpp
+  /// The access behind this one that is one with it, or null: of a neighbour in memory, with nothing between.
+  const ir::Op* neighbour(const ir::Op&) const;
+  void pair(const ir::Op& first, const ir::Op& second);
+  /// Is the array, as the kernel finds it, aligned to pairs of its elements? Of those of the parameters one variable
+  /// says it for all, so that the compiler makes two versions of a loop and not one for each of them.
+  std::string aligned(const ir::Value& view);
+  std::string pairs_parameter() const;
+
   // loops.cpp
   void loop(const ir::Op&);
   void in_order(const ir::Op&);
@@ -136,6 +145,7 @@ class Writer {
   std::map<const ir::Op*, size_t> tiled_;             // nests that may have tiles: their number
   std::map<const ir::Op*, size_t> array_of_;          // alloc -> index in code_.arrays
   std::map<const ir::Value*, bool> written_;          // views that the region writes
+  std::set<std::string> paired_;                      // that these arrays are aligned to pairs, each as a test
   std::vector<const ir::Op*> loops_;                  // that the code being written is in, as C++ loops
   const ir::Op* outermost_ = nullptr;                 // of the distributed loops around it
   bool columns_ = false;                              // workers are columns of a block's threads

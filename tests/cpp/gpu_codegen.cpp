@@ -309,6 +309,55 @@ TEST(Codegen, AtomicsNativeAndByExchange) {
   expect_lines(code_of(*graph), {"atomic_sum((double*)", "update_by_exchange((double*)", "minimum(old, 0.5)"});
 }
 
+constexpr const char* kPairs = R"(%n = dim 0 %x : i64
+    for parallel annotated %i = %zero to %n step %one {
+      %b = load %x[%i, 1] : f64
+      %a = load %x[%i, 0] : f64
+      %c = load %y[2*%i] : f64
+      %d = load %y[2*%i + 1] : f64
+      %s = add %a, %c : f64
+      %t = add %b, %d : f64
+      store %s, %y[2*%i]
+      store %t, %y[2*%i + 1]
+      yield
+    }
+    yield
+  )";
+
+TEST(Codegen, NeighboursAreOneAccessWhereTheyAreAligned) {
+  const auto graph = graph_of("%x: f64[2,pairs], %y: f64[1,c]", kPairs);
+  expect_lines(code_of(*graph), {"const bool aligned_pairs = (((u64)x) & 15) == 0 && (((u64)y) & 15) == 0;",
+                                 "double a, b;", "load_two(aligned_pairs, &x[", "a, b);", "double c, d;",
+                                 "load_two(aligned_pairs, &y[", "c, d);", "store_two(aligned_pairs, &y["});
+  const KernelCode unrolled = code_of(*graph, 2);
+  expect_lines(unrolled, {"load_two(", "load_two(", "load_two(", "load_two(", "store_two(", "store_two(", "load_two("});
+  const auto strided = graph_of("%x: f64[2,inner], %y: f64[1,c]", kPairs);
+  expect_lines(code_of(*strided), {"aligned_pairs = (((u64)x | (u64)x_s0) & 15) == 0 &&", "load_two("});
+}
+
+TEST(Codegen, OtherNeighboursAreTwoAccesses) {
+  const auto are_apart = [](const std::string& parameters, const std::string& accesses) {
+    const auto graph = graph_of(parameters,
+                                "%n = dim 0 %x : i64\n"
+                                "for parallel annotated %i = %zero to %n step %one {\n" +
+                                    accesses + "yield\n}\nyield\n");
+    return code_of(*graph).text.find("_two(") == std::string::npos;
+  };
+  // The first is at an odd place.
+  EXPECT_TRUE(are_apart("%x: f64[1,c]", "store %half, %x[2*%i + 1]\nstore %half, %x[2*%i + 2]\n"));
+  EXPECT_TRUE(are_apart("%x: f64[1,c]", "store %half, %x[%i]\nstore %half, %x[%i + 1]\n"));
+  // Rows may have an odd number of elements, elements may be far from each other.
+  EXPECT_TRUE(are_apart("%x: f64[2,c]", "store %half, %x[%i, 0]\nstore %half, %x[%i, 1]\n"));
+  EXPECT_TRUE(are_apart("%x: f64[2,strided]", "store %half, %x[%i, 0]\nstore %half, %x[%i, 1]\n"));
+  EXPECT_TRUE(are_apart("%x: f64[2,f]", "store %half, %x[%i, 0]\nstore %half, %x[%i, 1]\n"));
+  // Other rows; other arrays; something between.
+  EXPECT_TRUE(are_apart("%x: f64[2,pairs]", "store %half, %x[%i, 0]\nstore %half, %x[%zero, 1]\n"));
+  EXPECT_TRUE(are_apart("%x: f64[2,pairs], %y: f64[2,pairs]", "store %half, %x[%i, 0]\nstore %half, %y[%i, 1]\n"));
+  EXPECT_TRUE(are_apart("%x: f64[2,pairs], %y: f64[2,pairs]",
+                        "store %half, %x[%i, 0]\n%v = load %x[%zero, 1] : f64\nstore %v, %x[%i, 1]\n"));
+  EXPECT_FALSE(are_apart("%x: f64[2,pairs]", "store %half, %x[%i, 0]\nstore %half, %x[%i, 1]\n"));
+}
+
 TEST(Codegen, HalvesAreConvertedAndExchanged) {
   const auto graph = graph_of("%h: bf16[1,c], %g: f16[1,c], %k: i64[1,c]", R"(%n = dim 0 %k : i64
     %tenth = const 0.1 : bf16

@@ -169,6 +169,37 @@ TEST(Device, BarriersOfAllThreadsPutTheirWordBack) {
   }
 }
 
+/// 2^53 and 1 is 2^53: what came one by one would leave it.
+TEST(Device, WarpsAddWhatTheyHaveForOneElement) {
+  Device& d = device(0);
+  const char* const text = R"(
+    #include "appy_device.h"
+    struct P { double* out; };
+    extern "C" __global__ void sums(const P p) {
+      atomic_sum(p.out, 1.0);
+      atomic_sum((float*)(p.out + 4), 1.0f);
+      if (threadIdx.x < 32) atomic_sum(p.out + 1 + threadIdx.x % 2, 1.0);  // two elements
+      if (threadIdx.x < 31) atomic_sum(p.out + 3, 1.0);                    // not all lanes
+    }
+  )";
+  const auto module = d.load(compile({"test.cu", text, {{"appy_device.h", std::string(device_header)}}, {}}, 90));
+  std::vector<double> values(5, 0x1p53);
+  const float start = 0x1p24f;
+  std::memcpy(&values[4], &start, sizeof start);
+  DeviceMemory out = d.allocate(values.size() * 8, 0);
+  d.copy_in(out.address(), values.data(), values.size() * 8, 0);
+  Launch how;
+  how.threads[0] = 64;
+  const CUdeviceptr p = out.address();
+  d.launch(module->function("sums"), how, 0, &p);
+  d.copy_out(values.data(), out.address(), values.size() * 8, 0);
+  EXPECT_EQ(values[0], 0x1p53 + 64);
+  for (int k = 1; k < 4; ++k) EXPECT_EQ(values[static_cast<size_t>(k)], 0x1p53);
+  float sum = 0;
+  std::memcpy(&sum, &values[4], sizeof sum);
+  EXPECT_EQ(sum, 0x1p24f + 64);
+}
+
 TEST(Device, LaunchErrorsLeaveTheDeviceUsable) {
   Device& d = device(0);
   const auto module = d.load(compiled(kSum));

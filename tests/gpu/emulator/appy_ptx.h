@@ -67,7 +67,9 @@ inline float appy_half_to_float(unsigned short bits) { return static_cast<float>
 inline double appy_half_to_double(unsigned short bits) { return static_cast<double>(std::bit_cast<_Float16>(bits)); }
 inline unsigned short appy_float_to_half(float x) { return std::bit_cast<unsigned short>(static_cast<_Float16>(x)); }
 inline unsigned short appy_double_to_half(double x) { return std::bit_cast<unsigned short>(static_cast<_Float16>(x)); }
-inline float appy_bfloat_to_float(unsigned short bits) { return std::bit_cast<float>(static_cast<unsigned>(bits) << 16); }
+inline float appy_bfloat_to_float(unsigned short bits) {
+  return std::bit_cast<float>(static_cast<unsigned>(bits) << 16);
+}
 inline unsigned short appy_float_to_bfloat(float x) {
   const auto bits = std::bit_cast<unsigned>(x);
   return static_cast<unsigned short>((x != x ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1)) >> 16);

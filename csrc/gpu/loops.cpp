@@ -458,10 +458,12 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
   std::string all = trips[0];
   for (size_t k = 1; k < trips.size(); ++k) all += " * " + trips[k];
   open("for (i64 " + y + " = " + plane + ".y; " + y + " < " + all + "; " + y + " += " + plane + ".y_step)");
-  // A block has neighbours of the dimension around the rows: what they share lies in its cache.
-  if (by_rows) std::rotate(trips.begin(), trips.end() - 1, trips.end());
+  // A block has neighbours of the dimension around the rows: what they share lies in its cache. What comes from memory
+  // in each sweep comes faster in the order in which it lies there.
+  const bool turned = by_rows && sweeps_again();
+  if (turned) std::rotate(trips.begin(), trips.end() - 1, trips.end());
   std::vector<std::string> indices = declare_indices(y, trips);
-  if (by_rows) std::rotate(indices.begin(), indices.begin() + 1, indices.end());
+  if (turned) std::rotate(indices.begin(), indices.begin() + 1, indices.end());
   for (size_t d = 0; d < outer - by_rows; ++d) declare_variable(*nest[d], indices[d]);
   const auto across = [&](const std::function<void()>& write) {
     if (!rectangular) n = declare_trips(last);

@@ -72,6 +72,14 @@ bool Writer::takes_rows(const std::vector<const Op*>& nest) const {
   return all;
 }
 
+bool Writer::sweeps_again() const {
+  bool again = false;
+  ir::walk(*graph_.body, [&](const Op& op) {
+    again |= op.mapping == ir::Mapping::threads && ir::enclosing_loop(*op.parent) != nullptr;
+  });
+  return again;
+}
+
 /// The operations of a body for each of several iterations: those that need no carried value are written for all
 /// iterations before the next, the others and the loop's end iteration by iteration. Iterations of a distributed loop
 /// are independent but for what they carry. `once` is written for all iterations together.

@@ -107,6 +107,8 @@ class Writer {
   bool can_unroll(const ir::Op& loop, const ir::Op* but) const;
   bool can_take_rows(const std::vector<const ir::Op*>& nest) const;
   bool takes_rows(const std::vector<const ir::Op*>& nest) const;
+  /// Do nests of threads run again and again, over arrays that lie in the caches then?
+  bool sweeps_again() const;
   void along_line(const ir::Op& loop);
   void rows(const ir::Op& loop, const ir::Op& along, const std::string& trips, const std::string& group,
             const std::function<void(const std::function<void()>&)>& across);

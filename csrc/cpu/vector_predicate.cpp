@@ -13,11 +13,15 @@ using ir::Opcode;
 
 namespace {
 
-bool is_zero(const ir::Value* v) {
+/// Does adding the constant leave a sum as it is that begins with `init`? -0 does; 0 where the sum is not -0, which it
+/// is only if it begins with that.
+bool adds_nothing(const ir::Value* v, const ir::Value* init) {
   if (!v->op || v->op->code != Opcode::const_) return false;
   const DType t = v->type.dtype;
-  const ir::Word sign = ir::is_real(t) ? ir::Word{1} << (8 * ir::size_of(t) - 1) : 0;
-  return (v->op->imm & ~sign) == 0;
+  if (!ir::is_real(t)) return v->op->imm == 0;
+  const ir::Word negative_zero = ir::Word{1} << (8 * ir::size_of(t) - 1);
+  if (v->op->imm == negative_zero) return true;
+  return v->op->imm == 0 && init->op && init->op->code == Opcode::const_ && init->op->imm != negative_zero;
 }
 
 bool compares(Opcode code) {
@@ -34,13 +38,14 @@ bool compares(Opcode code) {
   }
 }
 
-/// Is v a sum that the block's loop carries? One that begins with 0 is never -0, so that 0 may be added or not.
-bool carries_sum(const ir::Value* v, const ir::Block& block) {
+/// What a sum that the block's loop carries begins with; null where v is none.
+const ir::Value* start_of_sum(const ir::Value* v, const ir::Block& block) {
   const ir::Op* loop = block.owner;
-  if (v->op || !loop || loop->code != Opcode::for_) return false;
+  if (v->op || !loop || loop->code != Opcode::for_) return nullptr;
   const auto at = std::ranges::find(block.args, v);
-  return at > block.args.begin() && at != block.args.end() &&
-         loop->loop->carried[static_cast<size_t>(at - block.args.begin() - 1)].combiner == ir::Combiner::sum_;
+  if (at <= block.args.begin() || at == block.args.end()) return nullptr;
+  const auto k = static_cast<size_t>(at - block.args.begin() - 1);
+  return loop->loop->carried[k].combiner == ir::Combiner::sum_ ? loop->operands[3 + k] : nullptr;
 }
 
 InstId addition(DType t) {
@@ -72,9 +77,8 @@ bool VectorLoop::predicated(const ir::Value* v) const {
   }
   if (user.code != Opcode::add_ || t == DType::bool_ || (ir::is_real(t) && ir::size_of(t) < 4)) return false;
   const bool counts = op.code == Opcode::cast_ && op.operands[0]->type.dtype == DType::bool_ && !ir::is_real(t);
-  const bool selects = op.code == Opcode::select_ && is_zero(op.operands[2]);
-  const ir::Value* other = user.operands[user.operands[0] == v ? 1 : 0];
-  return (counts || selects) && carries_sum(other, *op.parent);
+  const ir::Value* init = start_of_sum(user.operands[user.operands[0] == v ? 1 : 0], *op.parent);
+  return init && (counts || (op.code == Opcode::select_ && adds_nothing(op.operands[2], init)));
 }
 
 bool VectorLoop::under_mask(const ir::Op& op) {
@@ -91,7 +95,9 @@ bool VectorLoop::under_mask(const ir::Op& op) {
     const Regs a = get(made.operands[0]), b = get(made.operands[1]);
     const DType compared = made.operands[0]->type.dtype;
     const ir::Value* first = op.operands[0];
-    const bool own = first->op && compares(first->op->code) && f_.module().uses[first->id] == 1;
+    // A mask of this iteration alone: one from outside the block, or of all lanes alike, serves the next ones too.
+    const bool own = first->op && first->op->parent == op.parent && varying(first) && compares(first->op->code) &&
+                     f_.module().uses[first->id] == 1;
     to = own && !targets_.contains(first->id) && !merges_.contains(first->id) ? before : copy(before, t);
     for (size_t u = 0; u < to.size(); ++u) compare(made.code, compared, a[u], b[u], to[u]);
     if (target != targets_.end()) {

@@ -293,7 +293,7 @@ struct Team {
   int turn;        // which row of partials is next
   u32 looked;      // when the host was asked last whether to leave
   bool leaves;     // at the barrier that was passed last: the same for all
-  bool apart;      // since then blocks have stored parts of what loops store that each of them could have run: likewise
+  bool apart;      // since that barrier a repeated loop was too long to be repeated: the next one of its kind is for all
 };
 
 template <int kBlock, int kLanes> APPY_INLINE Team team_of() {

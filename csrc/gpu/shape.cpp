@@ -205,7 +205,7 @@ void Wish::grant(KernelShape& shape) const {
   const bool whole = shape.lanes == shape.block;
   if (block) shape.block = block;
   if (lanes) shape.lanes = lanes;
-  if (columns) shape.columns = columns;
+  if (columns) shape.columns = std::min(columns, 32);  // they share a warp
   if (unroll) shape.unroll = unroll;
   if (tiles) shape.tiles = tiles_everywhere(static_cast<TileSize>(*tiles));
   // A worker is a part of a warp, or a block.

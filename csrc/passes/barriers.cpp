@@ -16,9 +16,8 @@
 // 2. Results of distributed loops are known to all: whoever combines them has met all others (a barrier).
 // 3. Iterations of a loop for workers never touch what another one writes; but they use the same private arrays.
 // 4. Behind the back edge of a loop, a value of its body is another one.
-// 5. A repeated loop is everyone's: other groups may still be at it when the own one goes on. Only what its own group
-// has
-//    written may be read without waiting for them.
+// 5. A repeated loop is everyone's: other groups may still be at it when the own one goes on. Only what its own
+//    group has written may be read without waiting for them.
 // 6. A `while` that all run has a barrier of all in each iteration, or a reduction, which is one, even where no access
 //    needs it: the host ends loops there.
 

@@ -2,12 +2,10 @@
 //
 // Rules for editors:
 // 1. A test before the loops only ever declines, and only stands where nothing was written yet: the interpreter then
-// does
-//    the whole statement, so a test that fails too easily costs speed, never an answer.
+//    does the whole statement, so a test that fails too easily costs speed, never an answer.
 // 2. A test that Python's own run might not fail must not be hoisted where it can be avoided: bounds that are not
-// exact,
-//    and conditions that the bounds do not follow, keep the check in place. Not so where it stands in the way of a
-//    reduction (`if c[i]: d[k] += x[i]`) and the conditions have nothing to do with what it tests; nor where they
+//    exact, and conditions that the bounds do not follow, keep the check in place. Not so where it stands in the way of
+//    a reduction (`if c[i]: d[k] += x[i]`) and the conditions have nothing to do with what it tests; nor where they
 //    decide whether a host loop is entered, or goes on.
 // 3. Where something was written before the loops, a test of nothing but the region's scalars and extents goes in front
 //    of the first write.

@@ -201,10 +201,11 @@ std::optional<std::pair<Traced, Traced>> torch_operands(Context& c, BinaryOp op,
 }
 
 std::optional<Traced> torch_half(Context& c, BinaryOp op, const Traced& a, const Traced& b) {
-  const bool rounds_once =
-      op == BinaryOp::add || op == BinaryOp::subtract || op == BinaryOp::multiply || op == BinaryOp::true_divide;
+  // On the host torch rounds the number before sums and differences.
+  const bool sums = op == BinaryOp::add || op == BinaryOp::subtract;
+  const bool keeps_number = sums ? c.for_device() : op == BinaryOp::multiply || op == BinaryOp::true_divide;
   const auto is_number = [](const Traced& t) { return t.is_py_float() || t.is_py_int(); };
-  if (!rounds_once || c.library() != runtime::Library::torch || is_number(a) == is_number(b)) return {};
+  if (!keeps_number || c.library() != runtime::Library::torch || is_number(a) == is_number(b)) return {};
   const Traced &number = is_number(a) ? a : b, &other = is_number(a) ? b : a;
   const MaybeType type = dtype_of(other);
   if (!type || type->complex || !ir::is_half(type->dtype) || holds(type->dtype, number)) return {};

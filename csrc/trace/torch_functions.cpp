@@ -142,6 +142,10 @@ Traced call_operands(Context& c, const Elementwise& f, Args args) {
                                                        : true;
     if (!fits || is_wide_unsigned(type)) refuse_them();
     for (size_t k = first; k < operands.size(); k++) operands[k] = torch_cast(c, operands[k], type);
+    if (ir::is_real(type) && std::string_view(f.name) == "sign") {  // of NaN it is 0
+      const Traced choice[] = {call_elementwise(c, "isnan", operands), py_float(Emit(c).f64(0)), operands[0]};
+      operands[0] = torch_cast(c, call_elementwise(c, "where", choice), type);
+    }
   }
   Traced result = call_elementwise(c, f.numpy, operands);
   if (result.kind == Kind::zero_d) result.kind = Kind::scalar;

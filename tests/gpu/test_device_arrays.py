@@ -497,6 +497,13 @@ def test_the_host_does_not_touch_device_memory():
         jit(f)(array(5))
 
 
+@pytest.fixture
+def no_device():
+    if appy.devices():
+        pytest.skip("this process has found a device")
+
+
+@pytest.mark.usefixtures("no_device")
 @pytest.mark.parametrize("name", ["cuda", "triton"])
 def test_a_gpu_is_asked_for(name):
     compiled = jit(axpy, backend=name)
@@ -504,6 +511,7 @@ def test_a_gpu_is_asked_for(name):
         compiled(1.0, np.ones(5), np.ones(5))
 
 
+@pytest.mark.usefixtures("no_device")
 def test_arrays_on_a_device_want_a_gpu():
     with pytest.raises(appy.CompileError, match="no GPU"):
         jit(axpy, backend="auto")(1.0, array(5), array(5))

@@ -97,10 +97,26 @@ def test_each_operation_is_rounded_once(expression, backend):
         assert_bits(got, want)
 
 
-def test_differences_from_a_number(backend):
-    """torch rounds the number on the host, but not on devices; so do we nowhere."""
-    f = function("def f(x):\n    #pragma 0=>parallel\n    z = 0.1 - x\n    return z\n")
-    both(f, lambda: (randoms(100),), backend)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("expression", ["x + 0.1", "x - 0.1", "0.1 - x", "x + 70000", "x - 3"])
+def test_sums_with_a_number(expression, dtype, backend):
+    """torch rounds the number before on the host, but not on devices."""
+    f = function(f"def f(x):\n    #pragma 0=>parallel\n    z = {expression}\n    return z\n")
+    if backend in ("cuda", "auto"):
+        both(f, lambda: (randoms(100).to(getattr(torch, dtype)),), backend)
+        return
+    x = every_half().view(getattr(torch, dtype))[:: 1 if backend == "cpu" else 13].clone()
+    assert_bits(appy.jit(strict=True, backend=backend)(f)(x), f(x))
+
+
+def test_the_sign_of_nan(backend):
+    f = function("def f(x):\n    #pragma 0=>parallel\n    z = torch.sign(x)\n    return z\n")
+    for dtype in (torch.bfloat16, torch.float32, torch.float64):
+        both(
+            f,
+            lambda dtype=dtype: (torch.tensor([-2.0, -0.0, 0.0, 3.0, float("nan"), float("inf")], dtype=dtype),),
+            backend,
+        )
 
 
 def test_in_place(backend):

@@ -110,8 +110,8 @@ class Suite:
         ready = None
         for version in versions:
             say(f"{kernel.name}: {side}, {version}")
-            if self.prepare(side, kernel, version, shared, found):
-                ready = version
+            # One that fails may have taken the process along, and what was ready in it.
+            ready = version if self.prepare(side, kernel, version, shared, found) else None
         if found["pilot"]:
             best = found["version"] = min(found["pilot"], key=found["pilot"].get)
             if ready != best and not self.prepare(

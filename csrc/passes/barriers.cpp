@@ -22,7 +22,6 @@
 //    needs it: the host ends loops there.
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -359,72 +358,6 @@ bool insert_for_all(ir::Graph& graph) {
   return Inserter(graph, Mapping::workers).run(*graph.body, pending);
 }
 
-/// How often all wait for each other, in the text: where repeated loops are repeated, and where they are not.
-struct Meetings {
-  int64_t repeated = 0, apart = 0;
-};
-
-/// The waits of all at this op itself: a barrier, or what combines the results of a distributed loop.
-Meetings meetings_at(const Op& op) {
-  const bool combines = op.code == Opcode::barrier_ || (op.mapping != Mapping::none && !op.results.empty());
-  if (!combines || op.mapping == Mapping::lanes) return {};
-  return {op.mapping != Mapping::repeated, 1};
-}
-
-void count(const Block& block, Meetings& all) {
-  for (const Op* op = block.first; op; op = op->next) {
-    const Meetings here = meetings_at(*op);
-    all.repeated += here.repeated;
-    all.apart += here.apart;
-    if (is_loop(*op) && op->mapping != Mapping::none) continue;
-    for (const Block* inner : op->blocks) count(*inner, all);
-  }
-}
-
-/// Each iteration of the loop around comes by a wait of all, where it may be told to leave.
-bool is_told_around(Op& loop) {
-  Block& around = body_of(*ir::enclosing_loop(*loop.parent));
-  bool told = false, skips = false;
-  for (const Op* op = around.first; op; op = op->next) told |= meetings_at(*op).repeated != 0;
-  ir::walk(around, [&](const Op& op) { skips |= op.code == Opcode::continue_; });
-  return told && !skips;
-}
-
-/// Repeats loops as long as all wait less often then, and no more often where the loops are too long for it.
-bool repeat(ir::Graph& graph) {
-  constexpr size_t most = 16;  // loops that are tried
-  const std::vector<Op*> loops = repeatable(graph);
-  std::vector<bool> chosen(std::min(loops.size(), most));
-  // The waits with these loops repeated, or nothing where one of them may not be.
-  const auto tried = [&](const std::vector<bool>& which) -> std::optional<Meetings> {
-    const auto copy = ir::clone(graph);
-    std::vector<Op*> copied = repeatable(*copy), repeated;
-    for (size_t k = 0; k < which.size(); ++k) {
-      if (!which[k]) continue;
-      copied[k]->mapping = Mapping::repeated;
-      repeated.push_back(copied[k]);
-    }
-    insert_for_all(*copy);
-    if (!std::all_of(repeated.begin(), repeated.end(), [](Op* loop) { return is_told_around(*loop); })) return {};
-    Meetings all;
-    count(*copy->body, all);
-    return all;
-  };
-  if (chosen.empty()) return false;
-  Meetings least = *tried(chosen);
-  const int64_t apart = least.apart;
-  for (size_t k = 0; k < chosen.size(); ++k) {
-    chosen[k] = true;
-    const auto now = tried(chosen);
-    chosen[k] = now && now->repeated < least.repeated && now->apart <= apart;
-    if (chosen[k]) least = *now;
-  }
-  for (size_t k = 0; k < chosen.size(); ++k) {
-    if (chosen[k]) loops[k]->mapping = Mapping::repeated;
-  }
-  return std::find(chosen.begin(), chosen.end(), true) != chosen.end();
-}
-
 /// All that run the block meet in it, whatever its conditions.
 bool meets(const Block& block) {
   for (const Op* op = block.first; op; op = op->next) {
@@ -460,7 +393,7 @@ bool meet_in_open_loops(ir::Graph& graph, Block& block) {
 }  // namespace
 
 bool barriers(ir::Graph& graph) {
-  bool changed = repeat(graph);
+  bool changed = repeat_loops(graph, insert_for_all);
   changed |= insert_for_all(graph);
   changed |= meet_in_open_loops(graph, *graph.body);
   std::vector<Op*> workers;

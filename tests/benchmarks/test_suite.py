@@ -6,6 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,22 @@ def test_a_side_that_does_not_answer_is_lost_and_starts_again(tmp_path):
     worker.process.kill()
     with pytest.raises(processes.Lost, match="its process ended"):
         worker.ask("about", timeout=60)
+
+
+def test_the_best_version_is_ready_though_a_later_one_was_lost():
+    ready = []
+
+    def prepare(side, kernel, version, shared, found):
+        ready[:] = [version] if version != "endless" else []  # its process was started again
+        found["pilot"] |= dict.fromkeys(ready, 1.0)
+        return bool(ready)
+
+    def ask(*arguments):
+        return ["best", "endless"]
+
+    one = types.SimpleNamespace(prepare=prepare, ask=ask, options=types.SimpleNamespace(limit=1))
+    found = suite.Suite.best_version(one, "numba", KERNELS["gemm"], False, lambda *_: None)
+    assert found["version"] == "best" and ready == ["best"]
 
 
 def test_the_floor_is_of_memory_or_of_arithmetic():

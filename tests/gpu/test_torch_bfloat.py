@@ -129,7 +129,9 @@ def test_types_of_mixed_operands(backend):
     f = function("def f(x, y):\n    #pragma 0=>parallel\n    z = x * y\n    return z\n")
     for other in (torch.float16, torch.float32, torch.float64, torch.int32, torch.bool, torch.complex64):
         both(f, lambda dtype=other: (randoms(50), torch.ones(50, dtype=dtype)), backend)
-        both(f, lambda dtype=other: (randoms(50), torch.ones((), dtype=dtype)), backend)
+        # What a complex element makes of halves differs between versions of torch.
+        one = lambda dtype=other: (randoms(50), torch.ones((), dtype=dtype))
+        both(f, one, backend, refused=other.is_complex)
 
 
 SUM = """

@@ -169,7 +169,7 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
   const Sizes sizes(part_, plan.results.data());
   plan.kernel = nullptr;
   plan.wish = wish;
-  plan.shape = shape_for(sizes, code_.arrays, code_.meets, device_.properties(), wish);
+  plan.shape = shape_for(sizes, code_, device_.properties(), wish);
   plan.shape.narrow = is_narrow(graph_, args, sizes);
   Variant& kernel = variant(plan.shape);
   plan.kernel = &kernel;

@@ -54,8 +54,8 @@ std::string delays_of_environment();
 /// KernelShape::tiles with this size for each nest.
 uint64_t tiles_everywhere(TileSize);
 
-/// `meets`: all blocks wait for each other.
-KernelShape shape_for(const Sizes&, std::span<const ArrayUse>, bool meets, const Properties&, const Wish&);
+/// For the kernel whose code that is, in whichever shape.
+KernelShape shape_for(const Sizes&, const KernelCode&, const Properties&, const Wish&);
 
 /// Blocks that the nests have use for.
 int64_t blocks_for(const Sizes&, const KernelShape&);

@@ -139,6 +139,7 @@ def test_arrays_on_the_device(program, dtype, library):
         pytest.skip("the program names NumPy")
     function = compiled(program)
     arguments = [arrays.array(a) for a in given]
+    before = function.stats()["declined"]  # torch's refusals in tests before count, too
     try:
         with arrays.allocates():
             got = arrays.host(function(*arguments))
@@ -160,7 +161,7 @@ def test_arrays_on_the_device(program, dtype, library):
             want = program.function(*wanted)
         check(want, wanted)
     stats = function.stats()
-    assert stats["runs"] > 0 and stats["declined"] == 0, stats
+    assert stats["runs"] > 0 and stats["declined"] == before, stats
 
 
 def test_enough_programs():

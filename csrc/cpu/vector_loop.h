@@ -130,6 +130,8 @@ class VectorLoop {
   bool varying(const ir::Value* v) const { return d_.varying(v); }
   Regs get(const ir::Value*);
   void set(const ir::Value*, Regs);
+  /// The same, in the registers that the value is to have where there are such.
+  void finish(const ir::Value*, Regs);
   Regs fresh(ir::DType);
   x86::Reg fresh1(ir::DType);
   x86::Vec vec(int bytes);

@@ -146,10 +146,7 @@ void VectorLoop::split_real(const ir::Op& op) {
     }
     cc_.emit(Id::kIdVpor, to, to, l.outside);
   }
-  auto target = targets_.find(v->id);
-  if (target == targets_.end()) return set(v, r);
-  assign(target->second, r);
-  set(v, target->second);
+  finish(v, std::move(r));
 }
 
 bool VectorLoop::call_vector(const ir::Op& op) {

@@ -176,15 +176,8 @@ void VectorLoop::load(const ir::Op& op) {
   const DType stored = t == DType::bool_ ? DType::u8_ : t;
   if (f_.module().uses[v->id] == 0) return;
   auto target = targets_.find(v->id);
-  const auto done = [&](Regs r) {
-    if (target != targets_.end()) {
-      assign(target->second, r);
-      r = target->second;
-    }
-    set(v, std::move(r));
-  };
   if (auto at = paired_.find(v->id); at != paired_.end()) {
-    done(at->second);
+    finish(v, at->second);
     paired_.erase(at);
     return;
   }
@@ -199,11 +192,11 @@ void VectorLoop::load(const ir::Op& op) {
         others.push_back(both[1]);
       }
       paired_.emplace(other->result()->id, others);
-      return done(r);
+      return finish(v, r);
     }
   }
   if (p.kind == Place::Kind::strided && exec_.all) {
-    if (const auto loads = side_by_side(op); !loads.empty()) return done(load_transposed(loads, p));
+    if (const auto loads = side_by_side(op); !loads.empty()) return finish(v, load_transposed(loads, p));
   }
   if (p.kind == Place::Kind::contiguous && exec_.all && target == targets_.end() && may_fold(op)) {
     folded_.emplace(v->id, p);
@@ -241,7 +234,7 @@ void VectorLoop::load(const ir::Op& op) {
     if (t == DType::bool_ && p.kind != Place::Kind::uniform) x = cast1(DType::bool_, DType::u8_, x);
     r.push_back(x);
   }
-  done(r);
+  finish(v, r);
 }
 
 InstId VectorLoop::masked_move(DType t) const {

@@ -32,13 +32,6 @@ void VectorLoop::pure(const ir::Op& op) {
   }
   if (with_memory(op)) return;
   auto target = targets_.find(v->id);
-  auto finish = [&](Regs r) {
-    if (target != targets_.end()) {
-      assign(target->second, r);
-      r = target->second;
-    }
-    set(v, std::move(r));
-  };
   Regs r;
   const auto n = static_cast<size_t>(unroll_);
   switch (op.code) {
@@ -49,16 +42,16 @@ void VectorLoop::pure(const ir::Op& op) {
         return set(v, b);
       }
       for (size_t u = 0; u < n; ++u) r.push_back(blend(t, c[u], a[u], b[u]));
-      return finish(r);
+      return finish(v, r);
     }
     case Opcode::cast_:
       if (cast_by_lane(t, from)) {
         by_lane(op);
         return;
       }
-      return finish(cast(t, from, get(op.operands[0])));
+      return finish(v, cast(t, from, get(op.operands[0])));
     case Opcode::bitcast_:
-      return finish(get(op.operands[0]));
+      return finish(v, get(op.operands[0]));
     case Opcode::shl_:
     case Opcode::shr_: {
       Regs a = get(op.operands[0]);
@@ -67,7 +60,7 @@ void VectorLoop::pure(const ir::Op& op) {
         const int width = 8 * ir::size_of(t);
         const int c = count >= static_cast<uint64_t>(width) ? width : static_cast<int>(count);
         for (size_t u = 0; u < n; ++u) r.push_back(shift_imm(op.code, t, a[u], c, {}));
-        return finish(r);
+        return finish(v, r);
       }
       if (ir::size_of(t) < 4) {
         by_lane(op);
@@ -75,7 +68,7 @@ void VectorLoop::pure(const ir::Op& op) {
       }
       Regs b = get(op.operands[1]);
       for (size_t u = 0; u < n; ++u) r.push_back(shift(op.code, t, a[u], b[u], {}));
-      return finish(r);
+      return finish(v, r);
     }
     case Opcode::mul_: {
       // A product of 64-bit integers takes long; two shifts and a sum do not.
@@ -89,7 +82,7 @@ void VectorLoop::pure(const ir::Op& op) {
         x86::Reg low = std::countr_zero(c) ? shift_imm(Opcode::shl_, t, a[u], std::countr_zero(c), {}) : a[u];
         r.push_back(int_op(Opcode::add_, t, low, shift_imm(Opcode::shl_, t, a[u], 63 - std::countl_zero(c), {}), {}));
       }
-      return finish(r);
+      return finish(v, r);
     }
     case Opcode::floordiv_:
     case Opcode::mod_:
@@ -109,14 +102,14 @@ void VectorLoop::pure(const ir::Op& op) {
             r.push_back(op.code == Opcode::floordiv_ ? shift_imm(Opcode::shr_, t, a[u], shift, {})
                                                      : int_op(Opcode::and_, t, a[u], mask, {}));
           }
-          return finish(r);
+          return finish(v, r);
         }
       }
       if (t == DType::i64_ && avx512_ && op.code != Opcode::rem_) {
         Regs b = get(op.operands[1]);
         const int64_t c = f_.is_const(op.operands[1]) ? f_.const_int(op.operands[1]) : 0;
         for (size_t u = 0; u < n; ++u) r.push_back(wide_divide(op.code, a[u], b[u], c));
-        return finish(r);
+        return finish(v, r);
       }
       if (ir::size_of(t) == 8) {
         by_lane(op);
@@ -124,7 +117,7 @@ void VectorLoop::pure(const ir::Op& op) {
       }
       Regs b = get(op.operands[1]);
       for (size_t u = 0; u < n; ++u) r.push_back(int_divide(op.code, t, a[u], b[u]));
-      return finish(r);
+      return finish(v, r);
     }
     case Opcode::eq_:
     case Opcode::ne_:
@@ -138,7 +131,7 @@ void VectorLoop::pure(const ir::Op& op) {
     case Opcode::signbit_: {
       Regs a = get(op.operands[0]), b = op.operands.size() > 1 ? get(op.operands[1]) : a;
       for (size_t u = 0; u < n; ++u) r.push_back(compare(op.code, from, a[u], b[u]));
-      return finish(r);
+      return finish(v, r);
     }
     case Opcode::ovf_add_:
     case Opcode::ovf_sub_:
@@ -149,7 +142,7 @@ void VectorLoop::pure(const ir::Op& op) {
       }
       Regs a = get(op.operands[0]), b = get(op.operands[1]);
       for (size_t u = 0; u < n; ++u) r.push_back(overflow(op.code, from, a[u], b[u]));
-      return finish(r);
+      return finish(v, r);
     }
     case Opcode::wrap_: {
       Regs a = get(op.operands[0]), b = get(op.operands[1]);
@@ -157,7 +150,7 @@ void VectorLoop::pure(const ir::Op& op) {
         x86::Reg sum = int_op(Opcode::add_, t, a[u], b[u], {});
         r.push_back(blend(t, negative(t, as_vec(a[u])), sum, a[u]));
       }
-      return finish(r);
+      return finish(v, r);
     }
     case Opcode::pow_:
       if (ir::is_int(t)) {
@@ -192,7 +185,7 @@ void VectorLoop::pure(const ir::Op& op) {
           r.push_back(mask_or(a[u], b[u]));
       }
     }
-    return finish(r);
+    return finish(v, r);
   }
   if (op.code == Opcode::mantissa_ || op.code == Opcode::exponent_) return split_real(op);
   if (is_float(t) && calls_function(op.code, t)) {
@@ -423,12 +416,7 @@ void VectorLoop::by_lane(const ir::Op& op) {
     cc_.emit(avx512_ ? Id::kIdVmovdqu64 : Id::kIdVmovdqu, r, scratch(8));
     results.push_back(t == DType::bool_ ? cast1(DType::bool_, DType::u8_, r) : x86::Reg(r));
   }
-  auto target = targets_.find(v->id);
-  if (target != targets_.end()) {
-    assign(target->second, results);
-    results = target->second;
-  }
-  set(v, results);
+  finish(v, std::move(results));
 }
 
 }  // namespace appy::cpu

@@ -4,6 +4,7 @@
 
 #include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
+#include "passes/comparisons.h"
 
 namespace appy::cpu {
 
@@ -22,20 +23,6 @@ bool adds_nothing(const ir::Value* v, const ir::Value* init) {
   const ir::Word negative_zero = ir::Word{1} << (8 * ir::size_of(t) - 1);
   if (v->op->imm == negative_zero) return true;
   return v->op->imm == 0 && init->op && init->op->code == Opcode::const_ && init->op->imm != negative_zero;
-}
-
-bool compares(Opcode code) {
-  switch (code) {
-    case Opcode::eq_:
-    case Opcode::ne_:
-    case Opcode::lt_:
-    case Opcode::le_:
-    case Opcode::gt_:
-    case Opcode::ge_:
-      return true;
-    default:
-      return false;
-  }
 }
 
 /// What a sum that the block's loop carries begins with; null where v is none.
@@ -73,7 +60,7 @@ bool VectorLoop::predicated(const ir::Value* v) const {
   if (user.parent != op.parent || !std::ranges::all_of(op.operands, stays)) return false;
   const DType t = v->type.dtype;
   if (user.code == Opcode::and_ && t == DType::bool_) {
-    return compares(op.code) && op.operands[0]->type.dtype != DType::bool_ && user.operands[1] == v;
+    return passes::is_comparison(op.code) && op.operands[0]->type.dtype != DType::bool_ && user.operands[1] == v;
   }
   if (user.code != Opcode::add_ || t == DType::bool_ || (ir::is_real(t) && ir::size_of(t) < 4)) return false;
   const bool counts = op.code == Opcode::cast_ && op.operands[0]->type.dtype == DType::bool_ && !ir::is_real(t);
@@ -83,34 +70,31 @@ bool VectorLoop::predicated(const ir::Value* v) const {
 
 bool VectorLoop::under_mask(const ir::Op& op) {
   if (op.code != Opcode::add_ && op.code != Opcode::and_) return false;
-  const size_t which = predicated(op.operands[0]) ? 0 : 1;
-  if (!predicated(op.operands[which])) return false;
-  const ir::Op& made = *op.operands[which]->op;
-  const ir::Value* v = op.result();
+  const auto found = std::ranges::find_if(op.operands, [&](const ir::Value* v) { return predicated(v); });
+  if (found == op.operands.end()) return false;
+  const ir::Op& made = *(*found)->op;
+  const ir::Value *v = op.result(), *other = op.operands[found == op.operands.begin() ? 1 : 0];
   const DType t = v->type.dtype;
-  auto target = targets_.find(v->id);
-  const Regs before = get(op.operands[1 - which]);
-  Regs to;
+  const Regs before = get(other);
   if (op.code == Opcode::and_) {
     const Regs a = get(made.operands[0]), b = get(made.operands[1]);
-    const DType compared = made.operands[0]->type.dtype;
-    const ir::Value* first = op.operands[0];
     // A mask of this iteration alone: one from outside the block, or of all lanes alike, serves the next ones too.
-    const bool own = first->op && first->op->parent == op.parent && varying(first) && compares(first->op->code) &&
-                     f_.module().uses[first->id] == 1;
-    to = own && !targets_.contains(first->id) && !merges_.contains(first->id) ? before : copy(before, t);
-    for (size_t u = 0; u < to.size(); ++u) compare(made.code, compared, a[u], b[u], to[u]);
-    if (target != targets_.end()) {
-      assign(target->second, to);
-      to = target->second;
+    const bool own = other->op && other->op->parent == op.parent && varying(other) &&
+                     passes::is_comparison(other->op->code) && f_.module().uses[other->id] == 1 &&
+                     !targets_.contains(other->id) && !merges_.contains(other->id);
+    const Regs to = own ? before : copy(before, t);
+    for (size_t u = 0; u < to.size(); ++u) {
+      compare(made.code, made.operands[0]->type.dtype, a[u], b[u], to[u]);
     }
-    return set(v, to), true;
+    finish(v, to);
+    return true;
   }
   const bool counts = made.code == Opcode::cast_;
-  const int size = ir::size_of(t);
   const Regs mask = get(made.operands[0]);
-  const Regs addend = counts ? Regs(mask.size(), sized(broadcast_bits(size, 1), bytes(t))) : get(made.operands[1]);
-  to = target != targets_.end() ? target->second : fresh(t);
+  const Regs addend =
+      counts ? Regs(mask.size(), sized(broadcast_bits(ir::size_of(t), 1), bytes(t))) : get(made.operands[1]);
+  const auto target = targets_.find(v->id);
+  const Regs to = target != targets_.end() ? target->second : fresh(t);
   for (size_t u = 0; u < to.size(); ++u) {
     f_.move(to[u], before[u]);
     cc_.k(mask[u].as<x86::KReg>()).emit(addition(t), to[u], to[u], addend[u]);

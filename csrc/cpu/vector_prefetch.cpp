@@ -10,14 +10,16 @@ using ir::Opcode;
 namespace {
 
 constexpr int kCacheLine = 64;
-constexpr size_t kSumsToPrefetch = 4;
-constexpr int kRowsAhead = 16;  // of four sums on four vectors: as long as the last-level cache takes
+constexpr size_t kSumsToPrefetch = 4;  // so many take longer than memory
+constexpr int kRowsAhead = 16;         // of four sums on four vectors: as long as the last-level cache takes
+
+bool takes_long(const ir::Op& loop) { return loop.code == Opcode::for_ && loop.results.size() >= kSumsToPrefetch; }
 
 }  // namespace
 
 void VectorLoop::prefetch_rows(const ir::Op& op, const Place& p) {
   const ir::Op* loop = op.parent->owner;
-  if (!exec_.all || loop == &loop_ || loop->code != Opcode::for_ || loop->results.size() < kSumsToPrefetch) return;
+  if (!exec_.all || loop == &loop_ || !takes_long(*loop)) return;
   const Form form = address_form(op);
   for (const auto& [term, stride] : form.terms) {
     if (term != loop->blocks[0]->args[0] || stride.constant()) continue;
@@ -34,7 +36,7 @@ void VectorLoop::prefetch_rows(const ir::Op& op, const Place& p) {
 }
 
 void VectorLoop::prefetch_behind(const ir::Op& loop) {
-  if (!exec_.all || loop.code != Opcode::for_ || loop.results.size() < kSumsToPrefetch) return;
+  if (!exec_.all || !takes_long(loop)) return;
   const auto made_before = [&](const ir::Value& v) {
     for (const ir::Op* op = &loop; op; op = op->next) {
       if (op == v.op) return false;

@@ -62,6 +62,14 @@ Regs VectorLoop::get(const ir::Value* v) {
 
 void VectorLoop::set(const ir::Value* v, Regs r) { values_[v->id] = std::move(r); }
 
+void VectorLoop::finish(const ir::Value* v, Regs r) {
+  if (const auto target = targets_.find(v->id); target != targets_.end()) {
+    assign(target->second, r);
+    r = target->second;
+  }
+  set(v, std::move(r));
+}
+
 x86::Reg VectorLoop::broadcast_reg(DType t, x86::Reg scalar) {
   if (t == DType::bool_) return mask_from_bool(scalar.as<x86::Gp>());
   x86::Vec to = vec(bytes(t));

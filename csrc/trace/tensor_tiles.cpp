@@ -48,13 +48,15 @@ class Tiles {
         columns_(right_->shape[1]),
         depth_(left_->shape[1]),
         symmetric_(same_view(*left_, *transposed(c, right_))),
+        left_down_(runs_down(left_)),
+        right_down_(runs_down(right_)),
         panel_(kPanelBytes / ir::size_of(dtype)),
         widest_(kTileBytes / ir::size_of(dtype)) {}
 
   void emit() {
     Value* work = mul(mul(rows_, columns_), depth_);
     ir::Builder& b = c_.builder();
-    const ir::Op* arms = b.if_op(e_.le(work, e_.i64(runs_down(right_) ? kSmallGathered : kSmall)), {});
+    const ir::Op* arms = b.if_op(e_.le(work, e_.i64(right_down_ ? kSmallGathered : kSmall)), {});
     ir::Block* outer = b.block();
     for (const bool small : {true, false}) {
       b.set_block(arms->blocks[small ? 0 : 1]);
@@ -67,6 +69,8 @@ class Tiles {
  private:
   using Body = std::function<void(Value*)>;
   enum class How : uint8_t { serial, parallel, simd };
+
+  static bool runs_down(const TensorRef& t) { return loop_order(reads_of(t), 2).back() == 0; }
 
   Value* add(Value* a, Value* b) { return e_.op(Opcode::add_, {a, b}); }
   Value* sub(Value* a, Value* b) { return e_.op(Opcode::sub_, {a, b}); }
@@ -176,8 +180,6 @@ class Tiles {
     });
   }
 
-  bool runs_down(const TensorRef& t) { return loop_order(reads_of(t), 2).back() == 0; }
-
   void packed() {
     const auto [down, across] = tiles();
     Value* blocks = at_least_one(ceiling(depth_, e_.i64(kDepth)));
@@ -240,7 +242,7 @@ class Tiles {
 
   /// The left block keeps the order of its source, by strips of rows where that is the columns'.
   Value* in_block(Value* row, Value* k) {
-    if (!runs_down(left_)) return add(scaled(row, kDepth), k);
+    if (!left_down_) return add(scaled(row, kDepth), k);
     Value* strip = e_.op(Opcode::floordiv_, {row, e_.i64(kStripRows)});
     Value* in_strip = e_.op(Opcode::mod_, {row, e_.i64(kStripRows)});
     return add(add(scaled(strip, kStripRows * kDepth), scaled(k, kStripRows)), in_strip);
@@ -258,8 +260,7 @@ class Tiles {
   void copy_left(const TensorRef& left, Value* top, Value* bottom, Value* first, Value* depth) {
     Value *height = sub(bottom, top), *last = sub(bottom, e_.i64(1));
     const auto copy = [&](Value* row, Value* k, Value* to) { store(left, element(left_, row, add(first, k)), to); };
-    const bool down = runs_down(left_);
-    if (down) {
+    if (left_down_) {
       loop(How::serial, e_.i64(0), ceiling(height, e_.i64(kStripRows)), [&](Value* strip) {
         Value* begin = scaled(strip, kStripRows);
         loop(How::serial, e_.i64(0), depth, [&](Value* k) {
@@ -270,7 +271,7 @@ class Tiles {
         });
       });
     }
-    loop(How::serial, down ? height : e_.i64(0), scaled(ceiling(height, e_.i64(kRows)), kRows), [&](Value* i) {
+    loop(How::serial, left_down_ ? height : e_.i64(0), scaled(ceiling(height, e_.i64(kRows)), kRows), [&](Value* i) {
       loop(How::simd, e_.i64(0), depth, [&](Value* k) { copy(least(add(top, i), last), k, in_block(i, k)); });
     });
   }
@@ -281,7 +282,7 @@ class Tiles {
       Value* column = add(add(from, scaled(p, panel_)), j);
       store(right, element(right_, add(first, k), column), in_panel(p, k, j));
     };
-    if (runs_down(right_)) {
+    if (right_down_) {
       loop(How::serial, e_.i64(0), panels, [&](Value* p) {
         loop(How::serial, e_.i64(0), columns_of(p, from, to),
              [&](Value* j) { loop(How::serial, e_.i64(0), depth, [&](Value* k) { copy(p, k, j); }); });
@@ -304,12 +305,12 @@ class Tiles {
       Value* above = symmetric_ ? ceiling(sub(add(start, e_.i64(panel_)), top), e_.i64(kRows)) : groups;
       loop(How::serial, e_.i64(0), least(groups, above), [&](Value* g) {
         Value* row = scaled(g, kRows);
-        const bool down = runs_down(left_);
         Value* corner = in_block(row, e_.i64(0));
         group(
             add(top, row), bottom, e_.i64(0), columns_of(p, from, to), depth, false,
             [&](int64_t m, Value*, Value* k) {
-              return load(left, add(add(corner, e_.i64(down ? m : m * kDepth)), scaled(k, down ? kStripRows : 1)));
+              return load(
+                  left, add(add(corner, e_.i64(left_down_ ? m : m * kDepth)), scaled(k, left_down_ ? kStripRows : 1)));
             },
             [&](Value* k, Value* j) { return load(right, in_panel(p, k, j)); },
             [&](Value* j) { return add(start, j); });
@@ -322,8 +323,9 @@ class Tiles {
   const DType dtype_;
   const TensorRef left_, right_, out_;
   Value *const rows_, *const columns_, *const depth_;
-  const bool symmetric_;          // the left factor is the right one's transpose
-  const int64_t panel_, widest_;  // columns of a panel, and of the widest tile
+  const bool symmetric_;               // the left factor is the right one's transpose
+  const bool left_down_, right_down_;  // neighbours in memory lie below each other
+  const int64_t panel_, widest_;       // columns of a panel, and of the widest tile
 };
 
 }  // namespace

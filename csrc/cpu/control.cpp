@@ -299,13 +299,12 @@ void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<cons
   plan_targets(body, carried);
   frames_.push_back(frame);
   const bool steps = b.step_known && b.step != 0 && b.step <= kStrip && b.step >= -kStrip;
-  const ir::Op* poll = steps ? strip_poll(op) : nullptr;
+  const bool short_loop = (b.known_trips >= 0 ? b.known_trips : b.most) <= kStrip;
+  const ir::Op* poll = steps || short_loop ? strip_poll(op) : nullptr;
   asmjit::Label strip = cc_.newLabel();
   x86::Gp until = b.end;
-  if (poll) {
-    until = strip_end(iv, b, strip);
-    leave_out(poll);
-  }
+  if (poll && !short_loop) until = strip_end(iv, b, strip);
+  if (poll) leave_out(poll);
   cc_.bind(head);
   emit_block(body, [&](const ir::Op& last) { terminate(last, frame, true); });
   frames_.pop_back();
@@ -315,8 +314,8 @@ void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<cons
   add_step(iv, b);
   cc_.cmp(iv, until);
   cc_.jne(head);
-  if (poll) {
-    leave_out(nullptr);
+  if (poll) leave_out(nullptr);
+  if (poll && !short_loop) {
     cc_.cmp(iv, b.end);
     cc_.je(frame.exit);
     emit_poll(*poll);

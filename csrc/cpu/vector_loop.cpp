@@ -484,7 +484,9 @@ void Function::simd_loop(const ir::Op& op, const Bounds& bounds, std::span<const
   asmjit::Label many = cc_.newLabel(), done = cc_.newLabel();
   cc_.cmp(bounds.trips, few);
   cc_.jae(many);
-  sequential_loop(op, bounds, carried);
+  Bounds short_row = bounds;
+  short_row.most = few - 1;
+  sequential_loop(op, short_row, carried);
   cc_.jmp(done);
   cc_.bind(many);
   Bounds enough = bounds;

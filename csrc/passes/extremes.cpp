@@ -157,6 +157,7 @@ std::optional<Bounds> Extremes::of(const Value& v, const Op& where) {
 std::optional<Bounds> Extremes::of(const Affine& sum, const Op& where) {
   const auto offset = narrow(sum.constant);
   if (!offset) return std::nullopt;
+  if (auto closer = between_ends(sum, where)) return closer;
   Bounds total{nullptr, nullptr, true, {}};
   for (const auto& [value, factor] : sum.terms) {
     const auto coef = narrow(factor);

@@ -65,6 +65,7 @@ class Extremes {
   std::optional<Bounds> atom(const ir::Value&, const ir::Op& where);
   std::optional<Bounds> compute(const ir::Value&, const ir::Op& where);
   std::optional<Bounds> variable(const ir::Op& loop, const ir::Op& where);
+  std::optional<Bounds> between_ends(const Affine&, const ir::Op& where);
   void clip(Bounds&, const ir::Op& loop, const ir::Op& where);
   std::optional<Bounds> product(const ir::Op&, const ir::Op& where);
   std::optional<Bounds> either(const ir::Value& a, const ir::Op& at_a, const ir::Value& b, const ir::Op& at_b);

@@ -87,6 +87,18 @@ class Additions {
   std::vector<Addition> list_;
 };
 
+/// The end of a range, as its iterations see it: where there is one, `max(x, begin)` is x.
+const Value* end_of(const Op& loop) {
+  const Value *begin = loop.operands[0], *end = loop.operands[1];
+  if (!end->op || (end->op->code != Opcode::pymax_ && end->op->code != Opcode::maximum_)) return end;
+  for (size_t side = 0; side < 2; ++side) {
+    const Value* other = end->op->operands[1 - side];
+    const auto x = constant(*other), y = constant(*begin);
+    if (other == begin || (x && x == y)) return end->op->operands[side];
+  }
+  return end;
+}
+
 }  // namespace
 
 std::optional<Bounds> Extremes::counter(const Op& from, size_t k) {
@@ -136,6 +148,39 @@ std::optional<Bounds> Extremes::counter(const Op& from, size_t k) {
     out.hi = add(out.hi, mul(times, up));
   }
   return out;
+}
+
+/// A sum of a loop's variable and of what the end of its range is made of: `row + k` with k in range(end - row) is
+/// between `row` and `end`. Bounds of the two terms apart are further than that.
+std::optional<Bounds> Extremes::between_ends(const Affine& sum, const Op& where) {
+  const auto varying = [&](const Affine& a) {
+    return std::count_if(a.terms.begin(), a.terms.end(), [&](const auto& term) { return !is_before(*term.first); });
+  };
+  if (varying(sum) < 2) return std::nullopt;
+  for (const auto& [value, factor] : sum.terms) {
+    const Op* loop = value->op ? nullptr : value->block->owner;
+    if (factor != 1 || is_before(*value) || !loop || !is_for(*loop) || value->index != 0 || active_.count(loop) ||
+        constant(*loop->operands[2]) != 1) {
+      continue;
+    }
+    const Affine lower = ranges_.affine(*loop->operands[0], *loop), upper = ranges_.affine(*end_of(*loop), *loop);
+    Affine first = sum;
+    first.add(*value, -1);
+    Affine last = first;
+    first.add(lower, 1);
+    last.add(upper, 1);
+    last.constant -= 1;
+    if (varying(last) >= varying(sum) - 1 + varying(upper) || !path_to(where, outer_).facts.empty()) continue;
+    active_.insert(loop);
+    const auto begin = of(first, where), end = of(last, where);
+    active_.erase(loop);
+    if (!begin || !end) continue;
+    Bounds out{begin->lo, end->hi, begin->exact && end->exact && exits_of(*loop).breaks.empty(), begin->loops};
+    out.loops.insert(end->loops.begin(), end->loops.end());
+    out.loops.insert(loop);
+    return out;
+  }
+  return std::nullopt;
 }
 
 /// A carried value that is its init, or what an iteration converted from a narrower type.

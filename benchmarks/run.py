@@ -10,8 +10,8 @@ A case is first checked: every side's result and written arrays must agree. Then
 same number of calls in turn while the others are stopped (SIGSTOP), so that nobody's spinning threads disturb the next.
 The table gives the median time in milliseconds, and the median of the round-by-round ratios to appy with a 95 %
 bootstrap interval; above 1 appy is faster: `+` ahead, `-` behind, `~` the interval holds 1. Where two sides both reach
-95 % of the bandwidth that STREAM's triad reaches in the same run, with plain stores or with stores around the caches,
-whichever is faster, it is a tie, `=`.
+95 % of the bandwidth that STREAM's triad reaches in the same rounds, with plain stores or with stores around the
+caches, whichever is faster, it is a tie, `=`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def agree(name, got, want):
             np.testing.assert_allclose(g, w, rtol=1e-9, atol=1e-9)
 
 
-def measure(workers, name, rounds, rng):
+def measure(workers, name, rounds, rng, yardsticks=None):
+    """Seconds a call and ratios by side; with `yardsticks` the bandwidth of STREAM's triad in the same rounds."""
     prepared = {side: w.ask("prepare", name) for side, w in workers.items()}
     present = [side for side in workers if prepared[side] is not None]
     for side in present:
@@ -60,26 +61,30 @@ def measure(workers, name, rounds, rng):
     once = workers["appy"].ask("time", 1)
     calls = max(1, min(2000, round(0.02 / once)))
     times = {side: [] for side in present}
+    triads = {name: [] for name in yardsticks or {}}
     for r in range(rounds):
         for side in present if r % 2 == 0 else reversed(present):
             times[side].append(workers[side].ask("time", calls))
+        for triad, worker in (yardsticks or {}).items():
+            triads[triad].append(worker.ask("time", calls))
     row = {"seconds": {s: float(np.median(t)) for s, t in times.items()}, "calls": calls, "ratio": {}}
     row["first_call"] = {s: prepared[s][2] for s in present}
     for side in present:
         if side != "appy":
             row["ratio"][side] = interval(np.array(times[side]) / np.array(times["appy"]), rng)
+    row["triads"] = {name: float(np.median(t)) for name, t in triads.items()}
     return row
 
 
-def triad(worker, name, n):
-    """Bytes a second of STREAM's triad."""
-    worker.ask("prepare", name)
-    return 24 * n / min(worker.ask("time", 20) for _ in range(5))
+def bandwidth_of(row, suite):
+    """Bytes a second of the faster triad in the row's rounds."""
+    return 24 * suite.N / min(row["triads"].values()) if row["triads"] else float("inf")
 
 
-def judge(row, side, name, bandwidth, suite):
+def judge(row, side, name, suite):
     if side not in row["ratio"]:
         return "-"
+    bandwidth = bandwidth_of(row, suite)
     tie = name in suite.TRAFFIC and all(
         suite.TRAFFIC[name] / row["seconds"][s] >= 0.95 * bandwidth for s in ("appy", side)
     )
@@ -96,6 +101,20 @@ def print_row(name, row, others):
         else:
             cells.append(f"{'-':>35}")
     print(" ".join(cells), flush=True)
+
+
+def print_bandwidth(name, row, suite):
+    if not row["triads"]:
+        return
+    shares = {s: suite.TRAFFIC[name] / t / bandwidth_of(row, suite) for s, t in row["seconds"].items()}
+    row["of_bandwidth"] = shares["appy"]
+    rates = [24e-9 * suite.N / row["triads"][triad] for triad in ("triad", "triad_streaming")]
+    in_c = f"; the same in C {shares['c']:.2f}" if "c" in shares else ""
+    print(
+        f"{'':16}{shares['appy']:9.2f} of the triad's bandwidth{in_c} (triad {rates[0]:.1f} GB/s, with stores around "
+        f"the caches {rates[1]:.1f})",
+        flush=True,
+    )
 
 
 def installed(side):
@@ -163,25 +182,19 @@ def main():
         }
         for worker in workers.values():
             stack.callback(worker.close)
-        bandwidth = float("inf")
+        yardsticks = {}
         if "c" in workers:
-            triads = [triad(workers["c"], name, suite.N) for name in ("triad", "triad_streaming")]
-            bandwidth = max(triads)
-            print(f"triad on arrays of {suite.N} doubles: {triads[0] / 1e9:.1f} GB/s, ", end="")
-            print(f"with stores around the caches {triads[1] / 1e9:.1f} GB/s", flush=True)
+            for triad in ("triad", "triad_streaming"):
+                yardsticks[triad] = stack.enter_context(contextlib.closing(Worker("c", Path(folder), options.suite)))
+                yardsticks[triad].ask("prepare", triad)
         print(f"{'milliseconds':16}{'appy':>9} " + " ".join(f"{side:>35}" for side in others))
         for name in wanted:
-            row = measure(workers, name, options.rounds, rng)
-            row["verdict"] = {s: judge(row, s, name, bandwidth, suite) for s in others}
+            row = measure(workers, name, options.rounds, rng, yardsticks if name in suite.TRAFFIC else None)
+            row["verdict"] = {s: judge(row, s, name, suite) for s in others}
             rows[name] = row
             print_row(name, row, others)
             if name in suite.TRAFFIC:
-                shares = {
-                    s: suite.TRAFFIC[name] / t / bandwidth for s, t in row["seconds"].items() if s in ("appy", "c")
-                }
-                row["of_bandwidth"] = shares["appy"]
-                in_c = f"; the same in C {shares['c']:.2f}" if "c" in shares else ""
-                print(f"{'':16}{shares['appy']:9.2f} of the triad's bandwidth{in_c}", flush=True)
+                print_bandwidth(name, row, suite)
     summary = {}
     for side in others:
         ratios = [r["ratio"][side][0] for r in rows.values() if side in r["ratio"]]
@@ -193,7 +206,7 @@ def main():
             f"{summary[side]['ahead_or_tie']}, at least 1.2x on {summary[side]['at_least_1.2']}"
         )
     if options.json:
-        report = {"machine": {**machine(), **versions()}, "bandwidth": bandwidth, "rows": rows, "summary": summary}
+        report = {"machine": {**machine(), **versions()}, "rows": rows, "summary": summary}
         options.json.write_text(json.dumps(report, indent=1))
     if options.plot:
         plot(rows, others, options.plot)

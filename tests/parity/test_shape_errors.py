@@ -70,6 +70,7 @@ def index_array(a, b, n):
     # pragma sequential for
     for i in range(n):
         a[i] = i
+        g[7] = i  # what the loop writes is not tested before it
         a[g[i : i + 2]] = a[0] + 1
 
 

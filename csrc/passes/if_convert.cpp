@@ -1,0 +1,189 @@
+// If-conversion of innermost simd loops: a conditional whose arms compute little and load only what is there becomes
+// selects. `if lo <= x[i] and x[i] < hi: s += y[i]` adds y[i] or nothing, under one condition; in lanes a branch is
+// skipped only where all of them agree.
+
+#include <optional>
+#include <utility>
+
+#include "ir/builder.h"
+#include "passes/loops.h"
+#include "passes/range.h"
+
+namespace appy::passes {
+
+using ir::Block;
+using ir::Builder;
+using ir::DType;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+bool is_innermost(const Op& loop) {
+  bool inner = false;
+  ir::walk(body_of(loop), [&](Op& op) { inner |= is_loop(op); });
+  return !inner;
+}
+
+/// A condition without negations in front; whether it is the opposite.
+struct Condition {
+  Value* value;
+  bool negated = false;
+};
+
+Condition plain(Value* v) {
+  Condition c{v};
+  while (c.value->op && c.value->op->code == Opcode::not_) {
+    c.value = c.value->op->operands[0];
+    c.negated = !c.negated;
+  }
+  return c;
+}
+
+class IfConvert {
+ public:
+  explicit IfConvert(ir::Graph& graph) : graph_(graph), builder_(graph) {}
+
+  bool run() {
+    for (Op* loop : for_loops(graph_)) {
+      if (!loop->loop->simd || !is_innermost(*loop)) continue;
+      Block& body = body_of(*loop);
+      loads_ = static_cast<int>(count(body, Opcode::load_));
+      block(body);
+    }
+    return changed_;
+  }
+
+ private:
+  static long count(const Block& block, Opcode code) {
+    long n = 0;
+    for (const Op* op = block.first; op; op = op->next) n += op->code == code;
+    return n;
+  }
+
+  void block(Block& block) {
+    for (Op *op = block.first, *next = nullptr; op; op = next) {
+      next = op->next;
+      Work work;
+      if (op->code == Opcode::if_ && measure(*op, *op, work) && work.ops <= kSpeculated && work.loads <= loads_) {
+        convert(*op);
+      } else {
+        for (Block* arm : op->blocks) this->block(*arm);
+      }
+    }
+  }
+
+  struct Work {
+    int ops = 0, loads = 0;
+  };
+
+  /// What the arms do, and those of conditionals in them; false where it cannot be done in vain. Loads that are made in
+  /// vain cost bandwidth: not more of them than each iteration makes anyway.
+  bool measure(const Op& branch, const Op& outermost, Work& work) {
+    if (branch.results.empty()) return false;
+    for (const Block* arm : branch.blocks) {
+      if (arm->last->code != Opcode::yield_) return false;
+      for (const Op* op = arm->first; op != arm->last; op = op->next) {
+        if (op->code == Opcode::if_) {
+          if (!measure(*op, outermost, work)) return false;
+        } else if (op->code == Opcode::load_) {
+          if (!ranges().in_bounds(*op, outermost)) return false;
+          ++work.loads;
+        } else if (ir::is_pure(op->code) && is_cheap(*op)) {
+          ++work.ops;
+        } else {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  /// Knows nothing of conditionals that are gone.
+  Ranges& ranges() {
+    if (!ranges_) ranges_.emplace(graph_);
+    return *ranges_;
+  }
+
+  void convert(Op& branch) {
+    for (Block* arm : branch.blocks) {
+      for (Op *op = arm->first, *next = nullptr; op != arm->last; op = next) {
+        next = op->next;
+        if (op->code == Opcode::if_) convert(*op);
+      }
+      while (arm->first != arm->last) {
+        Op* op = arm->first;
+        arm->remove(op);
+        branch.parent->insert_before(&branch, op);
+      }
+    }
+    builder_.set_before(&branch);
+    builder_.set_loc(branch.loc);
+    const Condition condition = plain(branch.operands[0]);
+    for (size_t k = 0; k < branch.results.size(); ++k) {
+      Value *yes = branch.blocks[0]->last->operands[k], *no = branch.blocks[1]->last->operands[k];
+      if (condition.negated) std::swap(yes, no);
+      ir::replace_uses(graph_, branch.results[k], chosen(condition.value, yes, no));
+    }
+    branch.parent->remove(&branch);
+    ranges_.reset();
+    changed_ = true;
+  }
+
+  Value* chosen(Value* condition, Value* yes, Value* no) {
+    if (yes == no) return yes;
+    if (Value* sum = added(condition, *yes, no, true)) return sum;
+    if (Value* sum = added(condition, *no, yes, false)) return sum;
+    return select(condition, yes, no);
+  }
+
+  /// s + x where the condition `holds`, else s: s and x, or what adds nothing.
+  Value* added(Value* condition, const Value& sum, Value* s, bool holds) {
+    const bool number = ir::is_int(s->type.dtype) || ir::is_real(s->type.dtype);
+    if (!sum.op || sum.op->code != Opcode::add_ || !number) return nullptr;
+    const auto& terms = sum.op->operands;
+    if (terms[0] != s && terms[1] != s) return nullptr;
+    Value *x = terms[terms[0] == s ? 1 : 0], *nothing = builder_.constant(s->type.dtype, zero(s->type.dtype));
+    Value* when = holds ? condition : builder_.op(Opcode::not_, {condition});
+    return builder_.op(Opcode::add_, {s, select(when, x, nothing)});
+  }
+
+  /// -0: with +0 a sum of -0 would lose its sign.
+  static ir::Word zero(DType t) { return ir::is_real(t) ? ir::Word{1} << (8 * ir::size_of(t) - 1) : 0; }
+
+  /// select(c, select(d, x, y), y) is one select of the conjunction, select(c, x, select(d, x, y)) of the disjunction.
+  Value* select(Value* condition, Value* yes, Value* no) {
+    for (const bool both : {true, false}) {
+      Value *inner = both ? yes : no, *other = both ? no : yes;
+      if (!inner->op || inner->op->code != Opcode::select_) continue;
+      const auto& of = inner->op->operands;
+      for (const bool straight : {true, false}) {
+        // Where the condition does not decide, the inner one does: for x it holds, or it does not.
+        if (!same(*of[straight == both ? 2 : 1], *other)) continue;
+        Value* other_condition = straight ? of[0] : builder_.op(Opcode::not_, {of[0]});
+        Value* joined = builder_.op(both ? Opcode::and_ : Opcode::or_, {condition, other_condition});
+        Value* kept = of[straight == both ? 1 : 2];
+        return both ? builder_.select(joined, kept, other) : builder_.select(joined, other, kept);
+      }
+    }
+    return builder_.select(condition, yes, no);
+  }
+
+  static bool same(const Value& a, const Value& b) {
+    const auto is_const = [](const Value& v) { return v.op && v.op->code == Opcode::const_; };
+    return &a == &b || (is_const(a) && is_const(b) && a.type == b.type && a.op->imm == b.op->imm);
+  }
+
+  ir::Graph& graph_;
+  Builder builder_;
+  std::optional<Ranges> ranges_;
+  int loads_ = 0;  // of an iteration of the loop, whatever holds
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool if_convert(ir::Graph& graph) { return IfConvert(graph).run(); }
+
+}  // namespace appy::passes

@@ -1,7 +1,8 @@
 // Index-set splitting: where something that an iteration computes from `i + c` is one thing in the first or last
 // iterations and another in all others, the loop becomes two, so that the subscripts of the main one are affine and its
-// conditions are gone: `wrap(i + c, n)`, `(i + c) % n`, and comparisons that a few iterations at an end decide
-// differently. Only loops without inner loops: further out, one select an iteration costs nothing.
+// conditions are gone: `wrap(i + c, n)`, `(i + c) % n`, comparisons that a few iterations at an end decide differently,
+// and tests of subscripts that not all iterations make. Only loops without inner loops: further out, one select an
+// iteration costs nothing.
 
 #include <algorithm>
 #include <optional>
@@ -42,7 +43,8 @@ class Splitter {
     if (constant(*loop.operands[2]) != 1 || !exits_of(loop).breaks.empty()) return false;
     bool nested = false;
     ir::walk(body_of(loop), [&](const Op& op) { nested |= is_loop(op); });
-    return !nested && (wraps(loop) || moduli(loop) || (has_permission(loop) && comparisons(loop)));
+    return !nested &&
+           (wraps(loop) || moduli(loop) || (has_permission(loop) && (comparisons(loop) || guarded_accesses(loop))));
   }
 
  private:
@@ -173,6 +175,36 @@ class Splitter {
     b.set_before(&op);
     replace(op, b.boolean(value));
     return true;
+  }
+
+  // --- `i + c < n` of an access under a condition ----------------------------------------------------------------
+
+  /// As a rule all iterations pass it, but it cannot be tested before the loop: an iteration that does not get there
+  /// must not fail. Those that pass it are a loop of their own.
+  bool guarded_accesses(Op& loop) {
+    Ranges ranges(graph_);
+    std::vector<Op*> tests;
+    ir::walk(body_of(loop), [&](Op& op) {
+      if (op.code == Opcode::check_ && op.parent != &body_of(loop)) conjuncts(*op.operands[0], tests);
+    });
+    for (Op* test : tests) {
+      if (test->code != Opcode::lt_ || test->operands[0]->type != ir::scalar(ir::DType::i64_)) continue;
+      if (!is_inside(*test, body_of(loop)) || ranges.decide(*test->result(), *test)) continue;
+      Affine difference = ranges.affine(*test->operands[0], *test);
+      difference.add(ranges.affine(*test->operands[1], *test), -1);
+      const auto rest = rest_of(ranges, difference, loop);
+      if (!rest) continue;
+      Copier copier(graph_);
+      cut_after(loop, point(loop, *rest), copier);
+      return decide(*test, true);
+    }
+    return false;
+  }
+
+  static void conjuncts(const Value& condition, std::vector<Op*>& found) {
+    if (!condition.op) return;
+    if (condition.op->code != Opcode::and_) return found.push_back(condition.op);
+    for (const Value* part : condition.op->operands) conjuncts(*part, found);
   }
 
   // --- cutting ---------------------------------------------------------------------------------------------------

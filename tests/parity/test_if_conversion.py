@@ -101,9 +101,31 @@ def test_a_sum_of_nothing_keeps_its_sign(program: Any, exact: bool) -> None:
                 assert got[1] == want[1]
 
 
-def test_what_the_condition_guards_may_be_missing() -> None:
-    compiled = appy.jit(strict=True)(between)
-    x, y = np.arange(50.0), np.arange(30.0)
-    assert compiled(5.0, 25.0, x, y, 0.0) == between(5.0, 25.0, x, y, 0.0)
-    with pytest.raises(IndexError):
-        compiled(5.0, 45.0, x, y, 0.0)
+@pytest.mark.parametrize("length", [0, 1, 8, 25, 26, 49, 50, 51, 90])
+def test_what_the_condition_guards_may_be_missing(length: int) -> None:
+    """Iterations that do not get there must not fail; the first that does fails with what was added before."""
+
+    def shifted(mask: Any, y: Any, kept: Any) -> float:
+        s = 0.0
+        # pragma simd
+        for i in range(len(mask)):
+            if mask[i]:
+                s += y[i + 1]
+                kept[i] = y[i]
+        return s
+
+    compiled, sums = appy.jit(strict=True)(shifted), appy.jit(strict=True)(between)
+    y = np.arange(length) + 0.5
+    for last in (0, 1, 7, 24, 25, 30, 49, 50):
+        mask = np.arange(50) < last
+        outcomes = []
+        for f in (shifted, compiled):
+            kept = np.zeros(50)
+            try:
+                outcomes.append((f(mask, y, kept), kept.tolist()))
+            except IndexError as error:
+                outcomes.append((str(error), kept.tolist()))
+        assert outcomes[0] == outcomes[1]
+        x = np.arange(50.0)
+        if length > last:
+            assert sums(-1.0, last + 0.5, x, y, 0.0) == between(-1.0, last + 0.5, x, y, 0.0)

@@ -148,6 +148,18 @@ def test_verdicts(mine, theirs, interval, want):
     assert report.standing(row, LIMITS, "jax") == want
 
 
+def test_the_mean_over_compilers_leaves_out_hand_written_kernels_and_what_is_far(capsys):
+    def row(**sides):
+        base = {"bytes": 0, "flops": 1, "dtype": "float64", "sides": {"appy": {"seconds": 1}}}
+        base["sides"] |= {side: {"seconds": t} for side, t in sides.items()}
+        return base | {"ratio": {side: (t, t, t) for side, t in sides.items()}}
+
+    rows = {"a": row(cupy=8, jax=4, torch=2), "b": row(cupy=9, triton=1), "c": row(jax=100, torch=1), "d": row(torch=1)}
+    report.print_summary(rows, LIMITS)
+    said = capsys.readouterr().out
+    assert "(CuPy, JAX, DaCe): geometric mean 15.33 over 3, 6.00 over the 2 that are at most 20 times slower" in said
+
+
 def test_libraries_are_told_apart_and_recorded_figures_are_in_no_mean():
     row = {
         "ratio": {"jax": (2, 1, 3), "library": (1, 1, 1)},

@@ -2,10 +2,11 @@
 // loop over k goes inside the one over the row's elements, whose lanes then keep them in registers (promote) instead of
 // loading and storing the row for each k, and the rows share what they load of B (jam).
 //
-// Only where the rows read the same B: to read down the columns of a matrix whose elements are used once would cost
-// more than the row's loads and stores.
+// Only where the rows read the same B, or rows of B wherever they lie, `B[col[j], :]`: to read down the columns of a
+// matrix whose rows follow each other and are used once would cost more than the row's loads and stores.
 
 #include <algorithm>
+#include <vector>
 
 #include "ir/ir.h"
 #include "passes/interchange.h"
@@ -69,6 +70,43 @@ bool pays(const Op& rows, const Op& steps, const Op& elements) {
   return along && shared && updates;
 }
 
+/// Each step reads a row that was looked up, as a product of a sparse matrix does: in pieces or whole, it is anywhere.
+bool looks_rows_up(const Op& rows, const Op& steps, const Op& elements) {
+  if (!has_permission(rows) || rows.loop->simd || !elements.loop->simd || !is_plain(rows)) return false;
+  bool along = true, looked_up = false, updates = false;
+  ir::walk(body_of(elements), [&](const Op& op) {
+    if (!is_access(op) || !has_term(op, *induction(elements))) return;
+    along &= runs_along(op, *induction(elements)) && !has_term(op, *induction(steps));
+    updates |= op.code == Opcode::store_;
+    looked_up |= std::any_of(op.terms().begin(), op.terms().end(), [&](const Value* term) {
+      return term != induction(elements) && !ir::defined_outside(*term, body_of(steps));
+    });
+  });
+  return along && looked_up && updates;
+}
+
+/// What was loaded for the elements if there are any: inside their loop there are.
+void drop_tests_for_elements(ir::Graph& graph, Op& elements) {
+  std::vector<Op*> tests;
+  ir::walk(body_of(elements), [&](Op& op) {
+    const Op* test = op.code == Opcode::if_ ? op.operands[0]->op : nullptr;
+    if (test && test->code == Opcode::lt_ && test->operands[0] == elements.operands[0] &&
+        test->operands[1] == elements.operands[1] && op.blocks[0]->last->code == Opcode::yield_) {
+      tests.push_back(&op);
+    }
+  });
+  for (Op* op : tests) {
+    Block& arm = *op->blocks[0];
+    while (arm.first != arm.last) {
+      Op* moving = arm.first;
+      arm.remove(moving);
+      op->parent->insert_before(op, moving);
+    }
+    for (size_t k = 0; k < op->results.size(); ++k) ir::replace_uses(graph, op->results[k], arm.last->operands[k]);
+    op->parent->remove(op);
+  }
+}
+
 /// One poll for an element's sum is enough, and it stands behind it.
 void keep_one_poll(Op& elements) {
   Op* kept = nullptr;
@@ -87,8 +125,9 @@ bool run(ir::Graph& graph, Block& block) {
   for (Op* op = block.first; op; op = op->next) {
     Op* inner = nullptr;
     Op* rows = ir::enclosing_loop(block);
-    if (rows && &body_of(*rows) == &block && is_for(*rows) && may_interchange(*op, inner) && pays(*rows, *op, *inner) &&
-        swap_loops(*op, *inner)) {
+    if (rows && &body_of(*rows) == &block && is_for(*rows) && may_interchange(*op, inner) &&
+        (pays(*rows, *op, *inner) || looks_rows_up(*rows, *op, *inner)) && swap_loops(*op, *inner)) {
+      drop_tests_for_elements(graph, *op);
       keep_one_poll(*op);
       remark(graph, ir::Severity::note, kStage, op->loc,
              "the loop at " + line_of(graph, inner->loc) + " adds up inside the one at " + line_of(graph, op->loc));

@@ -40,6 +40,14 @@ class Capture(NamedTuple):
     returns: tuple[Span, ...] = ()
 
 
+class Hindrance(NamedTuple):
+    """Keeps the loop at `line` from being one region: the statement at line `at`, whose text begins with `text`."""
+
+    line: int
+    at: int
+    text: str
+
+
 def captures_in(body: list[ast.stmt], annotated: set[ast.stmt]) -> Iterator[Capture]:
     """Those in the statements of one scope, outer ones before what they hold."""
     run: list[ast.stmt] = []  # from the first to the last statement that is more than an assignment
@@ -148,6 +156,33 @@ def _is_plain(statement: ast.stmt, annotated: set[ast.stmt]) -> bool:
     if isinstance(statement, ast.If) or _is_compiled(statement):
         return all(_is_plain(inner, annotated) for inner in _blocks(statement))
     return False
+
+
+def hindrances_in(body: list[ast.stmt], annotated: set[ast.stmt]) -> Iterator[Hindrance]:
+    """Of the loops around annotated statements in one scope, outer ones first."""
+    for statement in body:
+        if statement in annotated or isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if isinstance(statement, ast.For | ast.AsyncFor | ast.While) and any(
+            n in annotated for n in ast.walk(statement)
+        ):
+            found = _hindrance(statement, annotated)
+            if found is not None:
+                yield Hindrance(statement.lineno, found.lineno, ast.unparse(found).splitlines()[0])
+        for name in ("body", "orelse", "finalbody"):
+            yield from hindrances_in(getattr(statement, name, []), annotated)
+        for part in [*getattr(statement, "handlers", []), *getattr(statement, "cases", [])]:
+            yield from hindrances_in(part.body, annotated)
+
+
+def _hindrance(loop: ast.stmt, annotated: set[ast.stmt]) -> ast.stmt | None:
+    """What only the interpreter can do: the loop itself, or the innermost statement in it that comes first."""
+    if not _is_compiled(loop) and not isinstance(loop, ast.If):
+        return loop
+    for inner in _blocks(loop):
+        if not _is_plain(inner, annotated):
+            return _hindrance(inner, annotated) if isinstance(inner, ast.If) or _is_compiled(inner) else inner
+    return None
 
 
 def _blocks(statement: ast.stmt) -> list[ast.stmt]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _C
 from ._rewrite import regions_of
+
+if TYPE_CHECKING:
+    from ._captures import Hindrance
 
 
 class Explanation:
@@ -16,11 +19,16 @@ class Explanation:
         self.name = name
         self.regions = regions
         self.tuned: dict[str, dict[str, Any] | None] = {}
+        self.hindrances: list[Hindrance] = []
 
     def __str__(self) -> str:
         if not self.regions:
             return f"{self.name}: no region"
         lines = [line for region in self.regions if self._is_shown(region) for line in _region_lines(region)]
+        for line, at, text in self.hindrances:
+            where = "it is no `while` loop and none over `range`" if at == line else f"line {at}, `{text[:60]}`, is not"
+            what = "" if at == line else " an annotated statement, an assignment, an `if` or a loop of those"
+            lines.append(f"the loop at line {line} stays in the interpreter, which starts its regions: {where}{what}")
         for kind, values in self.tuned.items():
             what = ", ".join(f"{name} = {value}" for name, value in (values or {}).items())
             lines.append(f"tuned for ({kind}): {what or 'candidates are measured'}")
@@ -48,8 +56,11 @@ def explain(function: Callable[..., Any]) -> Explanation:
     """Reports on every region of a decorated or transparently compiled function, and prints the report.
 
     For each statement: whether it runs compiled and for which types, the loops with their vector width and threads, the
-    passes that changed something, and for what stays in the interpreter the reason and the remedy.
+    passes that changed something, and for what stays in the interpreter the reason and the remedy; for a loop around
+    annotated statements that is not one region with them, the statement that keeps it from that (`hindrances`).
     """
+    from .pragmas import hindrances_of
+
     inner: Any = function
     tuner = getattr(inner, "__appy_tuner__", None)
     while hasattr(inner, "__wrapped__"):
@@ -61,6 +72,7 @@ def explain(function: Callable[..., Any]) -> Explanation:
     regions = list(regions_of(code)) if tuner is None else _used(tuner)
     reports = [_C.region_report(region) for region in regions]
     explanation = Explanation(code.co_qualname, [r for r in reports if r is not None])
+    explanation.hindrances = hindrances_of(code) if regions else []
     if tuner is not None:
         explanation.tuned = tuner.chosen()
     print(explanation)

@@ -22,7 +22,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from . import _C
-from ._captures import Capture, captures_in
+from ._captures import Capture, Hindrance, captures_in, hindrances_in
 from ._chunks import imports_of, statement_around
 from ._errors import AppyWarning, PragmaError
 from ._mapping import StatementText, text_of
@@ -235,6 +235,18 @@ def captures_of(code: CodeType) -> list[Capture]:
     if source is None or code not in source.scope_codes(key, code.co_flags & _FUTURE_FLAGS):
         return []
     return source.captures(key)
+
+
+def hindrances_of(code: CodeType) -> list[Hindrance]:
+    """What keeps loops around annotated statements from being one region, in a function with regions."""
+    try:
+        file = _file_of(code)
+    except SourceMissing:
+        return []
+    key = (code.co_qualname, code.co_firstlineno if code.co_name != "<module>" else 1)
+    source = file.whole() if file is not None else None
+    scope: Any = source.scopes.get(key) if source is not None else None
+    return list(hindrances_in(scope.body, source.annotated)) if source is not None and scope is not None else []
 
 
 def _file_of(code: CodeType) -> _File | None:

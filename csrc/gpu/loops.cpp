@@ -24,6 +24,13 @@ bool has_checks(const Op& loop) {
   return found;
 }
 
+/// The loop is a `while`, or holds one: it may never end.
+bool may_be_endless(const Op& loop) {
+  bool found = loop.code == Opcode::while_;
+  ir::walk(*loop.blocks[0], [&](const Op& op) { found |= op.code == Opcode::while_; });
+  return found;
+}
+
 size_t carried_at(const Op& loop, size_t k) { return (loop.code == Opcode::for_ ? 3 : 0) + k; }
 const Value& argument_of(const Op& loop, size_t k) {
   return *loop.blocks[0]->args[(loop.code == Opcode::for_ ? 1 : 0) + k];
@@ -77,8 +84,10 @@ void Writer::declare_carried(const Op& op, bool from_neutral) {
   }
 }
 
+bool Writer::may_die(const Op& loop) const { return has_checks(loop) || (awaited_ && may_be_endless(loop)); }
+
 void Writer::leave_if_dead(const Op& inner) {
-  if (level_ != Level::all && !loops_.empty() && has_checks(inner)) put("if (" + dead_ + ") break;");
+  if (level_ != Level::all && !loops_.empty() && may_die(inner)) put("if (" + dead_ + ") break;");
 }
 
 /// Behind a barrier of all threads: in a loop of theirs it may be the last one.
@@ -95,6 +104,10 @@ void Writer::in_order(const Op& op) {
       level_ == Level::thread ? declare_divisors(op) : std::vector<const Value*>();
   if (op.code == Opcode::while_) {
     open("for (;;)");
+    if (awaited_) {
+      code_.leaves = true;
+      put("if ((" + dead_ + " = is_to_leave(team, control))) break;");
+    }
   } else {
     const std::string i = names_.of(variable_of(op));
     const Op* step = op.operands[2]->op;
@@ -119,7 +132,8 @@ void Writer::in_order(const Op& op) {
 
 void Writer::single(const Op& op) {
   const Level level = level_;
-  const bool checked = has_checks(op), tells = checked || !op.results.empty();
+  const bool outer_awaited = std::exchange(awaited_, awaited_ || level == Level::all);
+  const bool checked = may_die(op), tells = checked || !op.results.empty();
   const std::string outer_dead = dead_;
   const auto outer_loops = std::move(loops_);
   loops_.clear();
@@ -142,6 +156,7 @@ void Writer::single(const Op& op) {
   for (size_t k = 0; k < op.results.size(); ++k) put(outside[k] + " = " + names_.of(*op.results[k]) + ";");
   close();
   level_ = level;
+  awaited_ = outer_awaited;
   if (tells) {
     const std::string type = names_.fresh("", "Told"), told = names_.fresh("", "told");
     std::string fields, values;

@@ -84,6 +84,8 @@ class Writer {
   void loop(const ir::Op&);
   void in_order(const ir::Op&);
   void single(const ir::Op&);
+  /// May the flag of failures be set in the loop?
+  bool may_die(const ir::Op& loop) const;
   void distributed(const ir::Op&);
   void along_lanes(const ir::Op&);
   void along_columns(const ir::Op&);
@@ -154,7 +156,8 @@ class Writer {
   std::map<const ir::Value*, std::string> divisors_;  // what loops around divide by: its name as a Divisor
   std::string elected_;                               // columns: the condition that this thread is its worker's first
   std::string dead_;                                  // the flag that says that a check has failed
-  std::string at_;                                    // the variable that holds the last iteration, or empty
+  bool awaited_ = false;  // one thread runs a loop that all others wait for: it looks whether the host wants it to end
+  std::string at_;        // the variable that holds the last iteration, or empty
   bool copies_ = false, ahead_ = false;  // the loop only copies to shared memory; a thread may have to await copies
   bool one_block_ = false;               // one block runs the code as its only worker
   bool apart_ = false;                   // a store may be written far from the load of the element

@@ -555,6 +555,22 @@ def test_control_c_ends_what_never_ends(script, blocks):
                 for i in range(x.shape[0]):
                     y[i] = x[x.shape[0] - 1 - i] + 1
 
+        @appy.jit
+        def one_thread(x, go_on):
+            while go_on:
+                #pragma sequential for
+                for i in range(1, x.shape[0]):
+                    x[i] = x[i - 1] + x[i]
+                while x[0] != 0:
+                    #pragma sequential for
+                    for i in range(1, x.shape[0]):
+                        x[i] = x[i - 1] + 1
+
+        z = array(np.ones(7))
+        one_thread(z, False)
+        interrupted(one_thread, z, True)
+        appy.synchronize()
+        assert z.get().tolist() == [1, 2, 3, 4, 5, 6, 7]
         x, y = array(np.zeros(700)), array(np.zeros(700))
         own_elements(x, False)
         skips(x, y, 1)

@@ -50,43 +50,51 @@ bool is_plain(const Op& rows) {
   return plain;
 }
 
-bool pays(const Op& rows, const Op& steps, const Op& elements) {
+/// Rows in any order, their elements in lanes along memory, which the elements' loop stores to; `fits` each access of
+/// them.
+template <class F>
+bool updates_rows(const Op& rows, const Op& elements, F&& fits) {
   if (!has_permission(rows) || rows.loop->simd || !elements.loop->simd || !is_plain(rows)) return false;
-  Ranges ranges(*rows.graph);
-  if (!have_most_in_common(ranges, steps, rows) || !have_most_in_common(ranges, elements, rows)) return false;
-  bool along = true, shared = false, updates = false;
+  bool all = true, updates = false;
   ir::walk(body_of(elements), [&](const Op& op) {
     if (!is_access(op) || !has_term(op, *induction(elements))) return;
-    along &= runs_along(op, *induction(elements));
+    all = all && runs_along(op, *induction(elements)) && fits(op);
     updates |= op.code == Opcode::store_;
-    const bool varies = std::any_of(op.terms().begin(), op.terms().end(), [&](const Value* term) {
-      return term != induction(elements) && term != induction(steps) && !ir::defined_outside(*term, body_of(rows));
-    });
-    if (op.code == Opcode::load_ && has_term(op, *induction(steps))) {
-      shared |= !varies;
-      along &= !varies;
-    }
   });
-  return along && shared && updates;
+  return all && updates;
+}
+
+/// Rows read the same elements.
+bool share_rows(const Op& rows, const Op& steps, const Op& elements) {
+  bool shared = false;
+  const bool updates = updates_rows(rows, elements, [&](const Op& op) {
+    if (op.code != Opcode::load_ || !has_term(op, *induction(steps))) return true;
+    shared = true;
+    return std::all_of(op.terms().begin(), op.terms().end(), [&](const Value* term) {
+      return term == induction(elements) || term == induction(steps) || ir::defined_outside(*term, body_of(rows));
+    });
+  });
+  if (!updates || !shared) return false;
+  Ranges ranges(*rows.graph);
+  return have_most_in_common(ranges, steps, rows) && have_most_in_common(ranges, elements, rows);
 }
 
 /// Each step reads a row that was looked up, as a product of a sparse matrix does: in pieces or whole, it is anywhere.
 bool looks_rows_up(const Op& rows, const Op& steps, const Op& elements) {
-  if (!has_permission(rows) || rows.loop->simd || !elements.loop->simd || !is_plain(rows)) return false;
-  bool along = true, looked_up = false, updates = false;
-  ir::walk(body_of(elements), [&](const Op& op) {
-    if (!is_access(op) || !has_term(op, *induction(elements))) return;
-    along &= runs_along(op, *induction(elements)) && !has_term(op, *induction(steps));
-    updates |= op.code == Opcode::store_;
+  bool looked_up = false;
+  const bool updates = updates_rows(rows, elements, [&](const Op& op) {
     looked_up |= std::any_of(op.terms().begin(), op.terms().end(), [&](const Value* term) {
       return term != induction(elements) && !ir::defined_outside(*term, body_of(steps));
     });
+    return !has_term(op, *induction(steps));
   });
-  return along && looked_up && updates;
+  return updates && looked_up;
 }
 
-/// What was loaded for the elements if there are any: inside their loop there are.
+/// What was loaded for the elements if there are any: inside their loop there are. Only upwards is it `begin < end`.
 void drop_tests_for_elements(ir::Graph& graph, Op& elements) {
+  const auto step = constant(*elements.operands[2]);
+  if (!step || *step <= 0) return;
   std::vector<Op*> tests;
   ir::walk(body_of(elements), [&](Op& op) {
     const Op* test = op.code == Opcode::if_ ? op.operands[0]->op : nullptr;
@@ -126,7 +134,7 @@ bool run(ir::Graph& graph, Block& block) {
     Op* inner = nullptr;
     Op* rows = ir::enclosing_loop(block);
     if (rows && &body_of(*rows) == &block && is_for(*rows) && may_interchange(*op, inner) &&
-        (pays(*rows, *op, *inner) || looks_rows_up(*rows, *op, *inner)) && swap_loops(*op, *inner)) {
+        (share_rows(*rows, *op, *inner) || looks_rows_up(*rows, *op, *inner)) && swap_loops(*op, *inner)) {
       drop_tests_for_elements(graph, *op);
       keep_one_poll(*op);
       remark(graph, ir::Severity::note, kStage, op->loc,

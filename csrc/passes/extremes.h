@@ -66,6 +66,8 @@ class Extremes {
   std::optional<Bounds> compute(const ir::Value&, const ir::Op& where);
   std::optional<Bounds> variable(const ir::Op& loop, const ir::Op& where);
   std::optional<Bounds> between_ends(const Affine&, const ir::Op& where);
+  bool adjoin(const Affine& first, const Affine& last);
+  const ir::Op* looked_up(const Affine&) const;
   void clip(Bounds&, const ir::Op& loop, const ir::Op& where);
   std::optional<Bounds> product(const ir::Op&, const ir::Op& where);
   std::optional<Bounds> either(const ir::Value& a, const ir::Op& at_a, const ir::Value& b, const ir::Op& at_b);

@@ -156,13 +156,11 @@ std::optional<Bounds> Extremes::between_ends(const Affine& sum, const Op& where)
   const auto varying = [&](const Affine& a) {
     return std::count_if(a.terms.begin(), a.terms.end(), [&](const auto& term) { return !is_before(*term.first); });
   };
-  if (varying(sum) < 2) return std::nullopt;
+  if (varying(sum) < 2 || !path_to(where, outer_).facts.empty()) return std::nullopt;
   for (const auto& [value, factor] : sum.terms) {
     const Op* loop = value->op ? nullptr : value->block->owner;
-    if (factor != 1 || is_before(*value) || !loop || !is_for(*loop) || value->index != 0 || active_.count(loop) ||
-        constant(*loop->operands[2]) != 1) {
-      continue;
-    }
+    if (factor != 1 || is_before(*value) || !loop || !is_for(*loop) || value->index != 0) continue;
+    if (active_.count(loop) || constant(*loop->operands[2]) != 1) continue;
     const Affine lower = ranges_.affine(*loop->operands[0], *loop), upper = ranges_.affine(*end_of(*loop), *loop);
     Affine first = sum;
     first.add(*value, -1);
@@ -170,17 +168,55 @@ std::optional<Bounds> Extremes::between_ends(const Affine& sum, const Op& where)
     first.add(lower, 1);
     last.add(upper, 1);
     last.constant -= 1;
-    if (varying(last) >= varying(sum) - 1 + varying(upper) || !path_to(where, outer_).facts.empty()) continue;
+    if (varying(last) >= varying(sum) - 1 + varying(upper)) continue;
+    const size_t flags = overflows_.size();
     active_.insert(loop);
     const auto begin = of(first, where), end = of(last, where);
     active_.erase(loop);
-    if (!begin || !end) continue;
-    Bounds out{begin->lo, end->hi, begin->exact && end->exact && exits_of(*loop).breaks.empty(), begin->loops};
+    if (!begin || !end) {
+      overflows_.resize(flags);
+      continue;
+    }
+    const bool reached = exits_of(*loop).breaks.empty() && adjoin(first, last);
+    Bounds out{begin->lo, end->hi, begin->exact && end->exact && reached, begin->loops};
     out.loops.insert(end->loops.begin(), end->loops.end());
     out.loops.insert(loop);
     return out;
   }
   return std::nullopt;
+}
+
+/// Do the ranges follow each other, `ptr[i]` to `ptr[i + 1]`? Then nothing lies between them, and the bounds of those
+/// that are empty are bounds of others.
+bool Extremes::adjoin(const Affine& first, const Affine& last) {
+  const Op *begin = looked_up(first), *end = looked_up(last);
+  if (!begin || !end || begin->operands[0] != end->operands[0]) return false;
+  Wide distance = 0;
+  for (size_t d = 0; d < static_cast<size_t>(begin->operands[0]->type.rank); ++d) {
+    Affine difference = row_at(ranges_, *end, d, *end);
+    difference.add(row_at(ranges_, *begin, d, *begin), -1);
+    if (!difference.is_constant()) return false;
+    distance = distance == 0 ? difference.constant : 2;
+  }
+  return distance == 1;
+}
+
+/// The load that the only term that varies comes from, cut off at an extent or counted from the end.
+const Op* Extremes::looked_up(const Affine& sum) const {
+  const Value* found = nullptr;
+  for (const auto& [value, factor] : sum.terms) {
+    if (is_before(*value)) continue;
+    if (found || factor != 1) return nullptr;
+    found = value;
+  }
+  while (found && found->op && found->op->code != Opcode::load_) {
+    const Op& op = *found->op;
+    const bool passes = op.code == Opcode::cast_ || op.code == Opcode::wrap_ || op.code == Opcode::pymin_ ||
+                        op.code == Opcode::pymax_ || op.code == Opcode::minimum_ || op.code == Opcode::maximum_;
+    if (!passes || (op.operands.size() > 1 && !is_before(*op.operands[1]))) return nullptr;
+    found = op.operands[0];
+  }
+  return found ? found->op : nullptr;
 }
 
 /// A carried value that is its init, or what an iteration converted from a narrower type.
@@ -237,7 +273,8 @@ std::optional<Bounds> Extremes::inspect(const Op& load) {
     out.exact &= index[d].exact;
     out.loops.insert(index[d].loops.begin(), index[d].loops.end());
   }
-  std::vector<Value*> results = {number(INT64_MAX), number(INT64_MIN)}, subscripts;
+  // Of no elements at all: far, but sums with them do not overflow.
+  std::vector<Value*> results = {number(INT64_MAX / 4), number(INT64_MIN / 4)}, subscripts;
   std::vector<Op*> nest;
   Value* one = number(1);
   for (size_t d = 0; d < rank; ++d) {

@@ -3,6 +3,7 @@
 // skipped only where all of them agree.
 
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "ir/builder.h"
@@ -154,20 +155,34 @@ class IfConvert {
 
   /// select(c, select(d, x, y), y) is one select of the conjunction, select(c, x, select(d, x, y)) of the disjunction.
   Value* select(Value* condition, Value* yes, Value* no) {
-    for (const bool both : {true, false}) {
-      Value *inner = both ? yes : no, *other = both ? no : yes;
-      if (!inner->op || inner->op->code != Opcode::select_) continue;
-      const auto& of = inner->op->operands;
-      for (const bool straight : {true, false}) {
-        // Where the condition does not decide, the inner one does: for x it holds, or it does not.
-        if (!same(*of[straight == both ? 2 : 1], *other)) continue;
-        Value* other_condition = straight ? of[0] : builder_.op(Opcode::not_, {of[0]});
-        Value* joined = builder_.op(both ? Opcode::and_ : Opcode::or_, {condition, other_condition});
-        Value* kept = of[straight == both ? 1 : 2];
-        return both ? builder_.select(joined, kept, other) : builder_.select(joined, other, kept);
-      }
+    if (const auto inner = apart(*yes, *no)) {
+      Value* both = builder_.op(Opcode::and_, {condition, inner->differs});
+      return builder_.select(both, inner->other, no);
+    }
+    if (const auto inner = apart(*no, *yes)) {
+      Value* either = builder_.op(Opcode::or_, {condition, negation(inner->differs)});
+      return builder_.select(either, yes, inner->other);
     }
     return builder_.select(condition, yes, no);
+  }
+
+  /// A select of `value` and another one: when it is the other.
+  struct Apart {
+    Value* differs;
+    Value* other;
+  };
+
+  std::optional<Apart> apart(const Value& chosen, const Value& value) {
+    if (!chosen.op || chosen.op->code != Opcode::select_) return std::nullopt;
+    const auto& [condition, yes, no] = std::tie(chosen.op->operands[0], chosen.op->operands[1], chosen.op->operands[2]);
+    if (same(*no, value)) return Apart{condition, yes};
+    if (same(*yes, value)) return Apart{negation(condition), no};
+    return std::nullopt;
+  }
+
+  Value* negation(Value* condition) {
+    const Condition c = plain(condition);
+    return c.negated ? c.value : builder_.op(Opcode::not_, {c.value});
   }
 
   static bool same(const Value& a, const Value& b) {

@@ -65,6 +65,7 @@ class Recorder : public Context {
   int line() const override { return line_; }
   bool exact() const override { return region_.exact; }
   void mark_written(const Traced& array) override;
+  void fail_in_order() override;
   ir::Value* extent(const Traced& array, int dim) override;
   std::optional<int64_t> sample(const ir::Value*) const override;
   bool is_single(ir::Value* extent) override;
@@ -238,6 +239,7 @@ class Recorder : public Context {
   std::vector<Slot> reordered_state_;  // of stored_ before the outermost parallel or simd loop
   int reordered_ = 0;                  // depth of such loops
   bool finishing_ = false;             // only the states of checks are still to be written
+  bool failing_in_order_ = false;      // what waits on the stack is being computed
   int depth_ = 0;                      // of inlined calls
   int line_ = 0;
   const pragma::Placed* placed_ = nullptr;  // the tensor pragma of the statement that is traced

@@ -95,6 +95,16 @@ void Recorder::materialise_pending() {
   }
 }
 
+void Recorder::fail_in_order() {
+  if (std::exchange(failing_in_order_, true)) return;
+  for (size_t k = variables_; k < slots_.size(); ++k) {
+    Slot& s = slots_[k];
+    if (s.kind != Slot::Kind::value || !is_lazy(s.traced) || !s.traced.tensor->checks) continue;
+    s.traced = materialised(*this, s.traced);
+  }
+  failing_in_order_ = false;
+}
+
 /// What a variable holds of the value: arrays in place of expressions.
 Traced Recorder::computed(Traced t) {
   if (is_complex(t)) return complex_materialised(*this, t);

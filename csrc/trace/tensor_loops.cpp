@@ -253,6 +253,7 @@ TensorRef allocate(Context& c, DType dtype, std::span<Value* const> shape, std::
 }
 
 TensorRef materialised(Context& c, const TensorRef& t) {
+  if (t->checks) c.fail_in_order();
   const std::vector<Names> names = names_of(*t);
   TensorRef out = allocate(c, t->dtype, t->shape, names);
   std::vector<Read> touched = reads_of(t);

@@ -396,7 +396,7 @@ Traced reduce(Context& c, Reduction kind, const TensorRef& given, const Axes& ax
 }
 
 Traced cumulate(Context& c, BinaryOp op, const TensorRef& given, int axis, std::optional<DType> dtype) {
-  const TensorRef t = given->heavy ? materialised(c, given) : given;
+  const TensorRef t = given->heavy || given->checks ? materialised(c, given) : given;
   const DType type = dtype ? *dtype : sum_type(t->dtype);
   if (type == DType::bool_) refuse(c, AbortId::operands_, "a cumulative sum in bool");
   // NumPy rounds each sum of halves, torch those that are stored.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_map>
 #include <utility>
 
 #include "cpu/math_calls.h"
@@ -17,9 +18,10 @@ using ir::Opcode;
 
 namespace {
 
-constexpr int kWorthAligning = 8;         // groups of lanes
-constexpr size_t kFewSums = 4;            // of a loop inside: four vectors of each are worth it
-constexpr int kMostToWaitForMemory = 24;  // operations of a loop that has nothing to do but wait for memory
+constexpr int kWorthAligning = 8;              // groups of lanes
+constexpr size_t kFewSums = 4;                 // of a loop inside: four vectors of each are worth it
+constexpr int kManyOps = 48, kSideBySide = 4;  // of a loop, and for each one of its longest chain
+constexpr int kMostToWaitForMemory = 24;       // operations of a loop that has nothing to do but wait for memory
 
 }  // namespace
 
@@ -58,6 +60,9 @@ void VectorLoop::choose_shape() {
     main_unroll_ = d_.ops <= 8 && !loop_.results.empty() ? 4 : 2;
     // Many sums are enough by themselves, and would not find registers twice.
     if (2 * (loop_.results.size() + 1) + 4 > registers) main_unroll_ = 1;
+    // Many chains side by side (stencils, rows that run together) fill it by themselves, and the registers, too.
+    const bool wide = d_.ops > kManyOps && d_.ops >= kSideBySide * longest_chain();
+    if (loop_.results.empty() && wide) main_unroll_ = 1;
   } else if (!masked_only_ && !d_.has_divergent_loop() && d_.ops <= 8) {
     main_unroll_ = 4;  // with a condition: one branch around the arm that no lane takes
   } else if (!masked_only_ && !d_.has_varying_if && d_.sums_inside > 0) {
@@ -83,6 +88,20 @@ void VectorLoop::choose_shape() {
   if (loop_.loop->le > 0) {
     while (main_unroll_ > 1 && loop_.loop->le < static_cast<int64_t>(lanes_) * main_unroll_) main_unroll_ /= 2;
   }
+}
+
+int VectorLoop::longest_chain() const {
+  std::unordered_map<const ir::Value*, int> length;
+  int longest = 1;
+  for (const ir::Op* op = loop_.blocks[0]->first; op; op = op->next) {
+    int before = 0;
+    for (const ir::Value* v : op->operands) {
+      if (const auto found = length.find(v); found != length.end()) before = std::max(before, found->second);
+    }
+    for (const ir::Value* v : op->results) length[v] = before + 1;
+    longest = std::max(longest, before + 1);
+  }
+  return longest;
 }
 
 void VectorLoop::begin_pass(int unroll, bool masked) {

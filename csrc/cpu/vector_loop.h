@@ -58,6 +58,8 @@ class VectorLoop {
 
   // Structure (vector_loop.cpp).
   void choose_shape();
+  /// Operations that wait for each other, one after the other, in an iteration without control flow.
+  int longest_chain() const;
   void begin_pass(int unroll, bool masked);
   void setup_accumulators(std::span<const x86::Reg> carried);
   void enter_level(const Function::Bounds&);

@@ -55,10 +55,11 @@ def nest(function, *args) -> list[str]:
 
 
 def subscript_of_inner(function, *args) -> list[int]:
-    """For each loop of a nest, outermost first, which dimension of the stored array it runs over."""
+    """For each loop around the first store, outermost first, which dimension of the stored array it runs over."""
     text = appy.lower(function, *args).text(optimised=True)
-    variables = re.findall(r"for .*?(%\d+) = ", text)
-    row = re.search(r"store %\d+, %\w+\[(.*)\]", text)[1].split(", ")
+    store = re.search(r"store %\d+, %\w+\[(.*)\]", text)
+    variables = re.findall(r"for .*?(%\d+) = ", text[: store.start()])
+    row = store[1].split(", ")
     return [next(d for d, r in enumerate(row) if re.search(rf"{re.escape(v)}\b", r)) for v in variables]
 
 

@@ -1,0 +1,261 @@
+// Unroll and jam of loops that compute element by element (stencils): a few rows run together, in one loop along them,
+// so that what several of them load, or compute of the same elements, is loaded and computed once. The differences of
+// neighbouring Laplacians of three rows are five Laplacians, not nine. No element is computed in another way, and sums
+// over rows are jam.cpp's.
+//
+// The rows are those of one loop of a perfect nest. Which one, and how many, follows from what the copies would have in
+// common, counted by numbering their values, and from the registers that these need.
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "ir/ir.h"
+#include "passes/jam_order.h"
+#include "passes/jammer.h"
+#include "passes/loops.h"
+#include "passes/overlap.h"
+#include "passes/range.h"
+#include "passes/subscripts.h"
+
+namespace appy::passes {
+
+using ir::Block;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+constexpr std::string_view kStage = "jam_rows";
+/// Operations of all copies: more would only be a lot of code.
+constexpr int64_t kMostOps = 160;
+/// Rows at a time: of the caches, and of memory, whose rows the processor foresees as long as they are few.
+constexpr int64_t kMostCopies = 4, kMostStreams = 2;
+/// What a load costs, in operations: most vectors of a stencil lie in two cache lines.
+constexpr double kLoad = 2;
+/// What a row costs among others, compared with one by itself, or among fewer, and what it has to save: for less it is
+/// only more code.
+constexpr double kWorthIt = 0.95, kSaved = kLoad;
+/// Processors with so many have others for conditions.
+constexpr int64_t kRegistersBesideMasks = 32;
+/// Rows for each worker, so that groups of them can be dealt out evenly, and workers where nobody said how many.
+constexpr int64_t kRowsEach = 8, kWorkers = 4;
+
+/// A loop in lanes, with none inside, that loads, computes and stores.
+bool is_row(const Op& op) {
+  if (!is_for(op) || !op.loop->simd || constant(*op.operands[2]) != 1 || !left_by_yield_only(op)) return false;
+  bool plain = true, stores = false;
+  for (const Op* at = body_of(op).first; at; at = at->next) {
+    stores |= at->code == Opcode::store_;
+    plain &= ir::is_pure(at->code) || at->code == Opcode::load_ || at->code == Opcode::store_ ||
+             at->code == Opcode::poll_ || at->code == Opcode::yield_;
+  }
+  const auto& carried = op.loop->carried;
+  return plain && stores && std::all_of(carried.begin(), carried.end(), [](const ir::Carried& c) {
+           return c.combiner == ir::Combiner::last_;
+         });
+}
+
+/// Nothing but the loop inside, and what computes for it.
+bool is_perfect(const Op& loop, const Op& inner) {
+  for (const Op* op = body_of(loop).first; op; op = op->next) {
+    if (op == &inner || op->code == Opcode::load_ || op->code == Opcode::poll_ || op->code == Opcode::yield_) continue;
+    if (!ir::is_pure(op->code)) return false;
+  }
+  return true;
+}
+
+/// Does each iteration of the loop have elements of its own?
+bool stores_elsewhere(const Op& row, const Op& loop) {
+  bool any = false;
+  for (const Op* op = body_of(row).first; op; op = op->next) {
+    any |= op->code == Opcode::store_ && moves_access(*op, loop);
+  }
+  return any;
+}
+
+/// What rows that run together load and compute, each value once.
+class Tally {
+ public:
+  Tally(const Op& row, const Op& loop, int64_t copies)
+      : row_(row), loop_(loop), has_masks_(row.graph->registers >= kRegistersBesideMasks) {
+    ir::walk(body_of(row), [&](const Op& op) {
+      if (op.code == Opcode::store_) written_.insert(op.view());
+    });
+    for (int64_t u = 0; u < copies; ++u) {
+      copy_ = u;
+      numbers_.clear();
+      for (const Op* op = body_of(row).first; op != body_of(row).last; op = op->next) note(*op);
+    }
+  }
+
+  int64_t loads = 0, ops = 0, stores = 0;
+  int64_t size() const { return loads + ops + stores; }
+
+  /// The most registers at a time, where each value stays in one from where it is made to where it is needed last.
+  int64_t registers() const {
+    std::vector<size_t> last(made_.size());
+    std::vector<int64_t> users(made_.size()), ends(made_.size());
+    for (size_t n = 0; n < made_.size(); ++n) {
+      for (const size_t needed : made_[n].needs) last[needed] = n, ++users[needed];
+    }
+    // A load for one user is done by that one.
+    const auto stays = [&](size_t n) { return made_[n].in_register && users[n] > (made_[n].load ? 1 : 0); };
+    for (size_t n = 0; n < made_.size(); ++n) ends[last[n]] += stays(n);
+    int64_t live = 0, most = 0;
+    for (size_t n = 0; n < made_.size(); ++n) {
+      live += stays(n) - ends[n];
+      most = std::max(most, live);
+    }
+    return most + static_cast<int64_t>(outside_.size());
+  }
+
+ private:
+  using Key = std::vector<Wide>;
+  struct Made {
+    std::vector<size_t> needs;
+    bool load = false, in_register = true;
+  };
+
+  void note(const Op& op) {
+    if (op.code == Opcode::poll_) return;
+    Made made;
+    Key key{static_cast<Wide>(op.code), static_cast<Wide>(op.imm), op.dim};
+    if (op.access) {
+      key.push_back(op.view()->id);
+      for (size_t d = 0; d < op.access->offset.size(); ++d) append(key, row(op, d));
+    }
+    const bool own = op.code == Opcode::store_ || (op.code == Opcode::load_ && written_.contains(op.view()));
+    if (own) key.push_back(copy_);
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      const Value* v = op.operands[k];
+      if (op.access && (op.code != Opcode::store_ || k > 0)) break;
+      if (const auto found = numbers_.find(v); found != numbers_.end()) {
+        key.push_back(static_cast<Wide>(found->second));
+        made.needs.push_back(found->second);
+      } else {
+        key.push_back(-1 - static_cast<Wide>(v->id));
+        key.push_back(from_copy(*v));
+        if (!op.access && ir::is_real(v->type.dtype)) outside_.insert({v, from_copy(*v)});
+      }
+    }
+    if (op.result()) key.push_back(static_cast<Wide>(op.result()->type.dtype));
+    const auto [at, fresh] = known_.try_emplace(std::move(key), made_.size());
+    if (op.result()) numbers_[op.result()] = at->second;
+    if (!fresh) return;
+    made.load = op.code == Opcode::load_;
+    made.in_register = op.result() && (op.result()->type.dtype != ir::DType::bool_ || !has_masks_);
+    made_.push_back(std::move(made));
+    loads += op.code == Opcode::load_;
+    stores += op.code == Opcode::store_;
+    ops += ir::is_pure(op.code) && op.code != Opcode::neg_ && op.code != Opcode::const_;
+  }
+
+  /// Which copy's value it is; 0 where copies have the same.
+  int64_t from_copy(const Value& v) const { return moves(v, loop_) ? copy_ : 0; }
+
+  void append(Key& key, const Affine& at) const {
+    key.push_back(at.constant + at.coef(*induction(loop_)) * copy_);
+    key.push_back(static_cast<Wide>(at.terms.size()));
+    for (const auto& [atom, coef] : at.terms) {
+      key.push_back(atom->id);
+      key.push_back(coef);
+      key.push_back(atom == induction(loop_) || atom == induction(row_) ? 0 : from_copy(*atom));
+    }
+  }
+
+  const Op &row_, &loop_;
+  const bool has_masks_;
+  int64_t copy_ = 0;
+  std::map<Key, size_t> known_;
+  std::map<const Value*, size_t> numbers_;
+  std::vector<Made> made_;
+  std::set<std::pair<const Value*, int64_t>> outside_;
+  std::set<const Value*> written_;
+};
+
+class Rows {
+ public:
+  explicit Rows(ir::Graph& graph) : graph_(graph) {}
+
+  bool run() {
+    bool changed = false;
+    for (Op* loop : for_loops(graph_)) {
+      if (is_row(*loop)) changed |= nest(*loop);
+    }
+    return changed;
+  }
+
+ private:
+  bool nest(Op& row) {
+    std::vector<Op*> around;
+    Op* inner = &row;
+    Op* loop = ir::enclosing_loop(*row.parent);
+    for (; loop && is_for(*loop) && is_perfect(*loop, *inner) && stores_elsewhere(row, *loop);
+         loop = ir::enclosing_loop(*loop->parent)) {
+      around.push_back(loop);
+      inner = loop;
+    }
+    if (around.empty()) return false;
+    // What a loop around goes over again is in the caches: rows next to each other leave as many for the workers. What
+    // comes from memory is best read in long stretches: rows of the outermost loop lie far apart.
+    const bool again = is_swept_again(row, loop);
+    if (loop && !again) return false;
+    if (!again) std::reverse(around.begin(), around.end());
+    for (Op* target : around) {
+      const int64_t copies = choose(row, *target, again ? kMostCopies : kMostStreams);
+      if (copies > 1 && jam(row, *target, copies)) return true;
+    }
+    return false;
+  }
+
+  /// Does a loop, from this one outwards, go over the same elements again?
+  static bool is_swept_again(const Op& row, const Op* loop) {
+    for (; loop; loop = ir::enclosing_loop(*loop->parent)) {
+      if (!stores_elsewhere(row, *loop)) return true;
+    }
+    return false;
+  }
+
+  int64_t choose(const Op& row, const Op& target, int64_t limit) const {
+    const Tally alone(row, target, 1);
+    if (alone.size() > kMostOps) return 1;
+    double least = std::min(cost(alone) - kSaved, kWorthIt * cost(alone)) + 1e-9;
+    int64_t best = 1;
+    for (int64_t copies = 2; copies <= limit; ++copies) {
+      const Tally tally(row, target, copies);
+      if (tally.registers() > graph_.registers || tally.size() > kMostOps) break;
+      const double found = cost(tally) / static_cast<double>(copies);
+      if (found > least) continue;
+      least = kWorthIt * found;
+      best = copies;
+    }
+    return best;
+  }
+
+  static double cost(const Tally& tally) {
+    return kLoad * static_cast<double>(tally.loads) + static_cast<double>(tally.ops + tally.stores);
+  }
+
+  bool jam(Op& row, Op& loop, int64_t copies) {
+    Ranges ranges(graph_);
+    const auto order = order_to_jam(graph_, ranges, loop, {&row}, copies);
+    if (!order || !order->jammed.contains(&row)) return false;
+    remark(graph_, ir::Severity::note, kStage, loop.loc,
+           std::to_string(copies) + " iterations of the loop at " + line_of(graph_, loop.loc) + " run together");
+    const int64_t workers = graph_.workers > 0 ? graph_.workers : kWorkers;
+    jam_loop(graph_, ranges, loop, *order, copies, loop.loop->parallel ? kRowsEach * workers : 0);
+    return true;
+  }
+
+  ir::Graph& graph_;
+};
+
+}  // namespace
+
+bool jam_rows(ir::Graph& graph) { return !graph.may_alias && Rows(graph).run(); }
+
+}  // namespace appy::passes

@@ -89,6 +89,15 @@ Form address_form(const ir::Op& op) {
   return form;
 }
 
+bool same_form(const Form& a, const Form& b) {
+  const auto same = [](const Stride& x, const Stride& y) { return x.known == y.known && x.dims == y.dims; };
+  if (a.view != b.view || a.terms.size() != b.terms.size() || a.offset.dims != b.offset.dims) return false;
+  for (size_t i = 0; i < a.terms.size(); ++i) {
+    if (a.terms[i].first != b.terms[i].first || !same(a.terms[i].second, b.terms[i].second)) return false;
+  }
+  return true;
+}
+
 x86::Mem Function::view_word(const ir::Value* view, int word) {
   if (const auto own = own_words_.find(view->id); own != own_words_.end()) {
     x86::Mem at = own_;

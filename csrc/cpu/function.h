@@ -66,6 +66,8 @@ struct Form {
   std::vector<std::pair<const ir::Value*, Stride>> terms;
 };
 Form address_form(const ir::Op& access);
+/// The same, but for the known offset.
+bool same_form(const Form&, const Form&);
 
 class Function {
  public:

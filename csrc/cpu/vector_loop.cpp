@@ -111,6 +111,8 @@ void VectorLoop::begin_pass(int unroll, bool masked) {
   merges_.clear();
   folded_.clear();
   paired_.clear();
+  neighbours_.clear();
+  first_lanes_.clear();
   waiting_.clear();
   pool_.clear();
   iotas_.clear();

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -309,6 +310,23 @@ class VectorLoop {
   void transpose(int size, std::vector<x86::Vec>& rows);
   x86::Vec permute_two(int size, x86::Vec a, x86::Vec order, x86::Vec b);
 
+  // Neighbours along the lanes (vector_neighbours.cpp).
+  /// A stretch of a row: one vector more than there are groups of lanes, from the first of the neighbours on.
+  struct Stretch {
+    int64_t low = 0;    // elements from the load that is done first to its first element
+    int64_t width = 0;  // between the first and the last of the neighbours
+    std::vector<x86::Vec> vectors;
+  };
+  struct Neighbour {
+    std::shared_ptr<Stretch> stretch;  // null: it is loaded by itself
+    int64_t at = 0;
+  };
+  /// Loads an element that has neighbours which are loaded, too; false: it is another load.
+  bool load_neighbour(const ir::Op&, const Place&);
+  void find_stretch(const ir::Op& first);
+  void load_stretch(const ir::Op& first, const Place&, Stretch&);
+  x86::Reg first_lanes(int64_t count);
+
   // Two operations in one instruction (vector_fold.cpp).
   bool fused(const ir::Op&);
   /// A negation that the multiply-add which alone uses it does by its sign.
@@ -345,7 +363,9 @@ class VectorLoop {
   std::map<uint32_t, Regs> values_;
   std::map<uint32_t, Regs> targets_;
   std::map<uint32_t, Regs> merges_;
-  std::map<uint32_t, Place> folded_;                  // loads that wait for their user
+  std::map<uint32_t, Place> folded_;          // loads that wait for their user
+  std::map<uint32_t, Neighbour> neighbours_;  // loads that were looked at
+  std::map<int64_t, x86::KReg> first_lanes_;
   std::map<uint32_t, Regs> paired_;                   // loaded together with their neighbours
   std::map<const ir::Op*, Waiting> waiting_;          // by the store that they wait for
   std::map<std::pair<int, int64_t>, x86::Vec> pool_;  // broadcast constants of this pass

@@ -198,6 +198,7 @@ void VectorLoop::load(const ir::Op& op) {
   if (p.kind == Place::Kind::strided && exec_.all) {
     if (const auto loads = side_by_side(op); !loads.empty()) return finish(v, load_transposed(loads, p));
   }
+  if (load_neighbour(op, p)) return;
   if (p.kind == Place::Kind::contiguous && exec_.all && target == targets_.end() && may_fold(op)) {
     folded_.emplace(v->id, p);
     return;

@@ -18,15 +18,6 @@ namespace {
 bool is_access(const ir::Op& op) { return op.code == Opcode::load_ || op.code == Opcode::store_; }
 
 /// The same but for the known offset.
-bool same_form(const Form& a, const Form& b) {
-  const auto same = [](const Stride& x, const Stride& y) { return x.known == y.known && x.dims == y.dims; };
-  if (a.view != b.view || a.terms.size() != b.terms.size() || a.offset.dims != b.offset.dims) return false;
-  for (size_t i = 0; i < a.terms.size(); ++i) {
-    if (a.terms[i].first != b.terms[i].first || !same(a.terms[i].second, b.terms[i].second)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 bool VectorLoop::every_other(const Place& p, DType t) const {

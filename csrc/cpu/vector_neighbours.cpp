@@ -1,0 +1,103 @@
+// Loads of neighbours along the lanes, a[j - 1], a[j] and a[j + 1]: instead of a vector for each, most of which lie in
+// two cache lines, the vectors of a stretch of the row are loaded once, and what lies across two of them is shifted
+// together in registers.
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "cpu/vector_loop.h"
+#include "cpu/vector_regs.h"
+
+namespace appy::cpu {
+
+namespace Id = x86::Inst;
+using ir::DType;
+using ir::Opcode;
+
+namespace {
+
+/// Different neighbours that a stretch has to serve: of fewer it saves no load, or next to none.
+constexpr size_t kFewest = 3;
+
+}  // namespace
+
+void VectorLoop::find_stretch(const ir::Op& first) {
+  const Form form = address_form(first);
+  const int64_t size = ir::size_of(form.view->type.dtype);
+  int64_t low = 0, high = 0;
+  std::set<int64_t> places;
+  std::vector<std::pair<const ir::Op*, int64_t>> loads;
+  for (const ir::Op* op = &first; op; op = op->next) {
+    if (op->code == Opcode::poll_ || (ir::is_pure(op->code) && op->blocks.empty())) continue;
+    if (op->code == Opcode::store_ && op->view() != form.view && !f_.module().graph.may_alias) continue;
+    if (op->code != Opcode::load_) break;
+    const ir::Value* v = op->result();
+    if (op->view() != form.view || f_.module().uses[v->id] == 0) continue;
+    if (targets_.contains(v->id) || neighbours_.contains(v->id)) continue;
+    const Form other = address_form(*op);
+    const int64_t apart = other.offset.known - form.offset.known;
+    if (!same_form(other, form) || apart % size != 0) continue;
+    const int64_t at = apart / size;
+    if (std::max(high, at) - std::min(low, at) >= lanes_) continue;
+    low = std::min(low, at), high = std::max(high, at);
+    loads.emplace_back(op, at);
+    places.insert(at);
+  }
+  const auto stretch = places.size() < kFewest ? nullptr : std::make_shared<Stretch>();
+  if (stretch) stretch->low = low, stretch->width = high - low;
+  for (const auto& [op, at] : loads) neighbours_[op->result()->id] = {stretch, at - low};
+}
+
+void VectorLoop::load_stretch(const ir::Op& first, const Place& p, Stretch& stretch) {
+  const DType t = first.result()->type.dtype;
+  for (int u = 0; u <= unroll_; ++u) {
+    x86::Mem m = lane_group(p, u);
+    m.addOffset(stretch.low * ir::size_of(t));
+    // Of the last vector nothing is read but what the loop reads.
+    stretch.vectors.push_back(u < unroll_ ? as_vec(load_contiguous(t, m, false, u))
+                                          : load_masked(t, m, first_lanes(stretch.width)));
+  }
+}
+
+x86::Reg VectorLoop::first_lanes(int64_t count) {
+  auto [at, fresh] = first_lanes_.try_emplace(count);
+  if (fresh) {
+    x86::KReg mask = cc_.newKq();
+    hoisted([&] {
+      x86::Gp bits = cc_.newGpq();
+      f_.load_imm(bits, (int64_t{1} << count) - 1);
+      cc_.kmovq(mask, bits);
+    });
+    at->second = mask;
+  }
+  return at->second;
+}
+
+bool VectorLoop::load_neighbour(const ir::Op& op, const Place& p) {
+  const ir::Value* v = op.result();
+  const DType t = v->type.dtype;
+  const int size = ir::size_of(t);
+  if (!avx512_ || !exec_.all || p.kind != Place::Kind::contiguous || t == DType::bool_ || size < 4) return false;
+  // One group of lanes would only save one load of three.
+  if (unroll_ < 2 || lanes_ * size < 16 || targets_.contains(v->id) || op.parent != loop_.blocks[0]) return false;
+  if (!neighbours_.contains(v->id)) find_stretch(op);
+  const auto [stretch, at] = neighbours_.at(v->id);
+  if (!stretch) return false;
+  if (stretch->vectors.empty()) load_stretch(op, p, *stretch);
+  Regs r;
+  for (int u = 0; u < unroll_; ++u) {
+    const auto n = static_cast<size_t>(u);
+    x86::Vec x = vec(bytes(t));
+    if (at == 0) {
+      f_.move(x, stretch->vectors[n]);
+    } else {
+      cc_.emit(size == 8 ? Id::kIdValignq : Id::kIdValignd, x, stretch->vectors[n + 1], stretch->vectors[n],
+               asmjit::Imm(at));
+    }
+    r.push_back(x);
+  }
+  finish(v, r);
+  return true;
+}
+
+}  // namespace appy::cpu

@@ -16,8 +16,8 @@ using ir::Opcode;
 
 namespace {
 
-/// Different neighbours that a stretch has to serve: of fewer it saves no load, or next to none.
-constexpr size_t kFewest = 3;
+/// Different neighbours that a stretch has to serve.
+constexpr size_t kFewest = 2;
 
 }  // namespace
 
@@ -78,7 +78,7 @@ bool VectorLoop::load_neighbour(const ir::Op& op, const Place& p) {
   const DType t = v->type.dtype;
   const int size = ir::size_of(t);
   if (!avx512_ || !exec_.all || p.kind != Place::Kind::contiguous || t == DType::bool_ || size < 4) return false;
-  // One group of lanes would only save one load of three.
+  // One group of lanes would save next to no loads.
   if (unroll_ < 2 || lanes_ * size < 16 || targets_.contains(v->id) || op.parent != loop_.blocks[0]) return false;
   if (!neighbours_.contains(v->id)) find_stretch(op);
   const auto [stretch, at] = neighbours_.at(v->id);

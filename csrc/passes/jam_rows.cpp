@@ -1,10 +1,10 @@
-// Unroll and jam of loops that compute element by element (stencils): a few rows run together, in one loop along them,
-// so that what several of them load, or compute of the same elements, is loaded and computed once. The differences of
+// Unroll and jam of loops that compute element by element (stencils): two rows run together, in one loop along them,
+// so that what both of them load, or compute of the same elements, is loaded and computed once. The differences of
 // neighbouring Laplacians of three rows are five Laplacians, not nine. No element is computed in another way, and sums
 // over rows are jam.cpp's.
 //
-// The rows are those of one loop of a perfect nest. Which one, and how many, follows from what the copies would have in
-// common, counted by numbering their values, and from the registers that these need.
+// The rows are those of one loop of a perfect nest. Whether they run together follows from what the copies would have
+// in common, counted by numbering their values, and from the registers that these need.
 
 #include <algorithm>
 #include <map>
@@ -32,12 +32,12 @@ namespace {
 constexpr std::string_view kStage = "jam_rows";
 /// Operations of all copies: more would only be a lot of code.
 constexpr int64_t kMostOps = 160;
-/// Rows at a time: of the caches, and of memory, whose rows the processor foresees as long as they are few.
-constexpr int64_t kMostCopies = 4, kMostStreams = 2;
+/// Rows at a time. More save less and less, and were slower in all that was measured: rows are left over, and a group
+/// of lanes by itself takes the registers of two.
+constexpr int64_t kCopies = 2;
 /// What a load costs, in operations: most vectors of a stencil lie in two cache lines.
 constexpr double kLoad = 2;
-/// What a row costs among others, compared with one by itself, or among fewer, and what it has to save: for less it is
-/// only more code.
+/// What a row costs among others, compared with one by itself, and what it has to save: for less it is only more code.
 constexpr double kWorthIt = 0.95, kSaved = kLoad;
 /// Processors with so many have others for conditions.
 constexpr int64_t kRegistersBesideMasks = 32;
@@ -205,11 +205,8 @@ class Rows {
     const bool again = is_swept_again(row, loop);
     if (loop && !again) return false;
     if (!again) std::reverse(around.begin(), around.end());
-    for (Op* target : around) {
-      const int64_t copies = choose(row, *target, again ? kMostCopies : kMostStreams);
-      if (copies > 1 && jam(row, *target, copies)) return true;
-    }
-    return false;
+    return std::any_of(around.begin(), around.end(),
+                       [&](Op* target) { return pays(row, *target) && jam(row, *target); });
   }
 
   /// Does a loop, from this one outwards, go over the same elements again?
@@ -220,34 +217,26 @@ class Rows {
     return false;
   }
 
-  int64_t choose(const Op& row, const Op& target, int64_t limit) const {
+  bool pays(const Op& row, const Op& target) const {
     const Tally alone(row, target, 1);
-    if (alone.size() > kMostOps) return 1;
-    double least = std::min(cost(alone) - kSaved, kWorthIt * cost(alone)) + 1e-9;
-    int64_t best = 1;
-    for (int64_t copies = 2; copies <= limit; ++copies) {
-      const Tally tally(row, target, copies);
-      if (tally.registers() > graph_.registers || tally.size() > kMostOps) break;
-      const double found = cost(tally) / static_cast<double>(copies);
-      if (found > least) continue;
-      least = kWorthIt * found;
-      best = copies;
-    }
-    return best;
+    if (alone.size() > kMostOps) return false;
+    const Tally together(row, target, kCopies);
+    if (together.registers() > graph_.registers || together.size() > kMostOps) return false;
+    return cost(together) <= kCopies * std::min(cost(alone) - kSaved, kWorthIt * cost(alone)) + 1e-9;
   }
 
   static double cost(const Tally& tally) {
     return kLoad * static_cast<double>(tally.loads) + static_cast<double>(tally.ops + tally.stores);
   }
 
-  bool jam(Op& row, Op& loop, int64_t copies) {
+  bool jam(Op& row, Op& loop) {
     Ranges ranges(graph_);
-    const auto order = order_to_jam(graph_, ranges, loop, {&row}, copies);
+    const auto order = order_to_jam(graph_, ranges, loop, {&row}, kCopies);
     if (!order || !order->jammed.contains(&row)) return false;
     remark(graph_, ir::Severity::note, kStage, loop.loc,
-           std::to_string(copies) + " iterations of the loop at " + line_of(graph_, loop.loc) + " run together");
+           std::to_string(kCopies) + " iterations of the loop at " + line_of(graph_, loop.loc) + " run together");
     const int64_t workers = graph_.workers > 0 ? graph_.workers : kWorkers;
-    jam_loop(graph_, ranges, loop, *order, copies, loop.loop->parallel ? kRowsEach * workers : 0);
+    jam_loop(graph_, ranges, loop, *order, kCopies, loop.loop->parallel ? kRowsEach * workers : 0);
     return true;
   }
 

@@ -24,7 +24,8 @@ struct JamOrder {
   bool is_late_result(const ir::Op& loop, size_t k) const { return chained.count(loop.results[k]) != 0; }
 };
 
-/// The order for up to `copies` iterations of `loop` around some of `sums`, or nothing where they cannot be jammed.
+/// The order for up to `copies` iterations of `loop` around some of `sums` (or other innermost loops), or nothing where
+/// they cannot be jammed.
 std::optional<JamOrder> order_to_jam(ir::Graph&, Ranges&, ir::Op& loop, const std::set<const ir::Op*>& sums,
                                      int64_t copies);
 

@@ -131,11 +131,15 @@ KernelCode Writer::write() {
       std::string(code_.tiles ? "appy_product.h" : "appy_device.h") + "\"\n\nconstexpr int kBlock = " + block +
       ", kLanes = " + lanes + ", kColumns = " + std::to_string(options_.shape.columns) +
       ", kUnroll = " + std::to_string(options_.shape.unroll) + ", kPartial = " + std::to_string(code_.partial_bytes) +
-      ";\ntypedef " + (options_.shape.narrow ? "i32" : "i64") + " Index;\n\nstruct Params {\n  u64 w[" +
-      std::to_string(code_.words) + "];\n};\n\n" + structs_ + "extern \"C\" __global__ void __launch_bounds__(kBlock" +
-      std::string(code_.tiles && options_.shape.block <= 256 ? ", 2" : "") + ") " + code_.entry +
-      "(const Params p) {\n" + head + pairs_parameter() + "  Team team = team_of<kBlock, kLanes>();\n" +
-      (code_.leaves ? "  team.looked = (u32)appy_clock();\n" : "") + body_ + "}\n";
+      (code_.tiles ? ", kMultiprocessors = " + std::to_string(options_.multiprocessors) : "") + ";\ntypedef " +
+      (options_.shape.narrow ? "i32" : "i64") + " Index;\n\nstruct Params {\n  u64 w[" + std::to_string(code_.words) +
+      "];\n};\n\n" + structs_ + "extern \"C\" __global__ void __launch_bounds__(kBlock" +
+      std::string(code_.tiles && options_.shape.block <= 256
+                      ? ", " + std::to_string(code_.in_turn ? 2 : 512 / options_.shape.block)
+                      : "") +
+      ") " + code_.entry + "(const Params p) {\n" + head + pairs_parameter() +
+      "  Team team = team_of<kBlock, kLanes>();\n" + (code_.leaves ? "  team.looked = (u32)appy_clock();\n" : "") +
+      body_ + "}\n";
   return std::move(code_);
 }
 

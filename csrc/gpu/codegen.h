@@ -69,6 +69,7 @@ struct CodegenOptions {
   std::vector<const ir::Op*> told;
   /// Parameters whose elements may lie at any address, by parameter.
   std::vector<bool> unaligned;
+  int multiprocessors = 1;  // of the device
   /// Where not empty, threads come late to barriers, by random numbers that start from this one.
   std::string delays;
   /// The text of a source line, for comments; may be empty, or give an empty text.

@@ -93,6 +93,7 @@ CodegenOptions Plans::codegen_options(const KernelShape& shape) const {
   options.results = wanted_;
   options.told = told_;
   options.unaligned = options_.unaligned;
+  options.multiprocessors = device_.properties().multiprocessors;
   options.delays = delays_;
   options.source_line = [this](const std::string& file, int line) {
     const auto found = lines_.find({line, file});

@@ -7,15 +7,84 @@ const std::string_view product_header =
 #pragma once
 #include "appy_device.h"
 
-/// Tile number w: eight of them below each other, then the next ones to the right. Those in flight share what they read.
+/// Tile number w: a band of them below each other, then the next ones to the right. Those in flight share what they read.
 struct TileAt {
   i64 down, across;
 };
-APPY_INLINE TileAt tile_at(i64 w, i64 down, i64 across) {
-  const i64 band = quotient(w, 8 * across), inside = w - band * 8 * across;
-  const i64 high = down - 8 * band < 8 ? down - 8 * band : 8;
+APPY_INLINE TileAt tile_at(i64 w, i64 down, i64 across, i64 most_high) {
+  const i64 band = quotient(w, most_high * across), first = band * most_high, inside = w - first * across;
+  const i64 high = down - first < most_high ? down - first : most_high;
   const i64 right = quotient(inside, high);
-  return {8 * band + inside - right * high, right};
+  return {first + inside - right * high, right};
+}
+struct EvenOrder {
+  i64 down, across;
+  __device__ __forceinline__ i64 all() const { return down * across; }
+  __device__ __forceinline__ TileAt at(i64 w) const { return tile_at(w, down, across, 8); }
+};
+
+/// So many rows of tiles differ little in what there is to do.
+APPY_INLINE i64 band_of(i64 down) { return down >= 128 ? 8 : down >= 32 ? down / 16 : 1; }
+
+/// Of tiles with different numbers of steps those with most come first; and whichever multiprocessor has one with many
+/// has one with few next.
+template <bool kOfRows, int kMultiprocessors> struct UnevenOrder {
+  i64 down, across;
+  bool back;  // the last row, or column, has most
+  __device__ __forceinline__ i64 all() const { return down * across; }
+  __device__ __forceinline__ TileAt at(i64 w) const {
+    const i64 round = quotient(w, (i64)kMultiprocessors), first = round * kMultiprocessors;
+    const i64 left = all() - first, size = left < kMultiprocessors ? left : kMultiprocessors;
+    const i64 turn = round % 2 ? first + size - 1 - (w - first) : w, lines = kOfRows ? down : across;
+    TileAt at = tile_at(turn, lines, kOfRows ? across : down, band_of(lines));
+    if (back) at.down = lines - 1 - at.down;
+    return kOfRows ? at : TileAt{at.across, at.down};
+  }
+};
+template <bool kOfRows, int kMultiprocessors, class Ends>
+APPY_INLINE UnevenOrder<kOfRows, kMultiprocessors> uneven_order(i64 down, i64 across, i64 size, Ends ends) {
+  bool back = false;
+  if (size > 0) {
+    const auto first = ends(0), last = ends(size - 1);
+    back = last.end - last.begin > first.end - first.begin;
+  }
+  return {down, across, back};
+}
+
+/// Of rows of different widths: bands of rows of tiles, each as wide as its widest row.
+struct WidthOrder {
+  static constexpr int kMost = 128;  // bands
+  i64 down, band, bands;
+  const int* begins;  // how many tiles there are before a band
+  __device__ __forceinline__ i64 all() const { return begins[bands]; }
+  __device__ __forceinline__ TileAt at(i64 w) const {
+    i64 low = 0, high = bands;  // the last band that does not begin behind it
+    while (high - low > 1) {
+      const i64 middle = (low + high) / 2;
+      (begins[middle] <= w ? low : high) = middle;
+    }
+    const i64 first = low * band, rows = down - first < band ? down - first : band, inside = w - begins[low];
+    const i64 right = quotient(inside, rows);
+    return {first + inside - right * rows, right};
+  }
+};
+/// `begins` has room for one more than kMost.
+template <int kBlock, int kTileRows, int kTileColumns, class Width>
+APPY_INLINE WidthOrder width_order(i64 rows, Width width, int* begins) {
+  const i64 down = (rows + kTileRows - 1) / kTileRows, fewest = (down + WidthOrder::kMost - 1) / WidthOrder::kMost;
+  const i64 band = band_of(down) > fewest ? band_of(down) : fewest, bands = (down + band - 1) / band;
+  barrier_block();
+  for (int b = threadIdx.x; b <= bands; b += kBlock) begins[b] = 0;
+  barrier_block();
+  for (i64 r = threadIdx.x; r < rows; r += kBlock)
+    atomicMax(begins + quotient(r, band * kTileRows) + 1, (int)((width(r) + kTileColumns - 1) / kTileColumns));
+  barrier_block();
+  if (threadIdx.x == 0) {
+    for (i64 b = 0; b < bands; ++b)
+      begins[b + 1] = begins[b] + begins[b + 1] * (int)(down - b * band < band ? down - b * band : band);
+  }
+  barrier_block();
+  return {down, band, bands, begins};
 }
 
 /// The most columns that a row has, for all threads of a block.
@@ -43,15 +112,15 @@ APPY_INLINE bool any_reaches(i64 first, i64 count, i64 rows, i64 column, Width w
   return __syncthreads_or(mine) != 0;
 }
 
+struct StepRange {
+  i64 begin, end;
+};
 /// The steps of all rows and columns.
 struct EvenSteps {
   i64 begin, end;
   static constexpr bool kOfRows = false, kOfColumns = false;
   __device__ __forceinline__ bool all(i64 k, int n) const { return k + n <= end; }
   __device__ __forceinline__ bool has(i64, i64 k) const { return k < end; }
-};
-struct StepRange {
-  i64 begin, end;
 };
 /// The steps of rows, or columns, of which each has some of its own, without gaps between them.
 template <bool kRows, class Ends> struct UnevenSteps {
@@ -117,17 +186,6 @@ template <class V, int kBlock, int kSize, int kDeep, bool kAlongSteps> struct Pi
       held[e] = inside ? read_one(first + place(at), k + step(at)) : nothing;
     }
   }
-  /// Of numbers: is one not finite?
-  __device__ __forceinline__ bool any_infinite() const {
-    bool any = false;
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) {
-      const int at = threadIdx.x + e * kBlock;
-      if (kAll % kBlock != 0 && at >= kAll) break;
-      any |= !(fabs(held[e].v0) <= 1.7976931348623157e308);
-    }
-    return any;
-  }
   __device__ __forceinline__ void put(V* shared) const {
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {
@@ -152,9 +210,10 @@ template <int kBlock, int kRowsEach, int kColumnsEach> struct SumTile {
   static constexpr int kRows = kDown * kRowsEach, kColumns = kAcross * kColumnsEach;
 
   template <class S, class X, class Y, bool kXAlong, bool kYAlong, class Row, class Column, class Width, class Steps,
-            class Step, class First, class Last>
+            class Step, class First, class Before, class Last>
   static __device__ __forceinline__ void run(i64 row0, i64 rows, i64 column0, i64 columns, Steps steps, Row row,
-                                             Column column, Width width, Step step, First first, Last last) {
+                                             Column column, Width width, Step step, First first, Before before,
+                                             Last last) {
     typedef Piece<X, kBlock, kRows, kDeep, kXAlong> PieceX;
     typedef Piece<Y, kBlock, kColumns, kDeep, kYAlong> PieceY;
     constexpr int kX = Together<X, kRowsEach>::count, kY = Together<Y, kColumnsEach>::count;
@@ -227,123 +286,251 @@ template <int kBlock, int kRowsEach, int kColumnsEach> struct SumTile {
 #pragma unroll
     for (int m = 0; m < kRowsEach; ++m) {
       const i64 r = row0 + row_at(m), end = r < rows ? width(r) : 0;
+      decltype(before(0, 0)) held[kColumnsEach];
 #pragma unroll
       for (int n = 0; n < kColumnsEach; ++n) {
         const i64 c = column0 + column_at(n);
-        if (c < end) last(r, c, sums[m][n]);
+        if (c < end) held[n] = before(r, c);
+      }
+#pragma unroll
+      for (int n = 0; n < kColumnsEach; ++n) {
+        const i64 c = column0 + column_at(n);
+        if (c < end) last(r, c, sums[m][n], held[n]);
       }
     }
   }
 };
 
-/// A tile of a product of f64 by the tensor cores: each warp has kRowsEach times 16 rows and kColumnsEach times 8 columns.
-template <int kBlock, int kRowsEach, int kColumnsEach> struct TensorTile {
-  static constexpr int kWarps = kBlock / 32, kAcross = kWarps >= 8 ? 2 : 1, kDown = kWarps / kAcross, kDeep = 16;
-  static constexpr int kRows = kDown * kRowsEach * 16, kColumns = kAcross * kColumnsEach * 8;
+/// An operand of pieces under way: for each of kTerms values, kDeep rows of kSize elements as in a Piece.
+template <class V, int kBlock, int kSize, int kDeep, int kTerms, bool kAlongSteps> struct Operand {
+  typedef Piece<V, kBlock, kSize, kDeep, kAlongSteps> Read;
+  static constexpr int kStride = Read::kStride, kPlane = kDeep * kStride;
 
-  template <class S, class X, class Y, bool kXAlong, bool kYAlong, class Row, class Column, class Width, class Steps,
-            class Step, class First, class Last>
-  static __device__ __forceinline__ void run(i64 row0, i64 rows, i64 column0, i64 columns, Steps steps, Row row,
-                                             Column column, Width width, Step, First first, Last last) {
-    typedef Piece<X, kBlock, kRows, kDeep, kXAlong> PieceX;
-    typedef Piece<Y, kBlock, kColumns, kDeep, kYAlong> PieceY;
-    double* const xs = (double*)appy_shared();
-    double* const ys = xs + kDeep * PieceX::kStride;
-    const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, member = threadIdx.x % 4;
-    const int top = warp / kAcross * kRowsEach * 16, left = warp % kAcross * kColumnsEach * 8;
-    const auto row_of = [&](int m, int e) { return row0 + top + 16 * m + group + 8 * (e / 2); };
-    const auto column_of = [&](int n, int e) { return column0 + left + 8 * n + 2 * member + e % 2; };
-    double sums[kRowsEach][kColumnsEach][4];
-    bool minus = false;  // a sum is -0, which 0 would change
+  static __device__ __forceinline__ double* element(double* piece, int at) {
+    return piece + Read::step(at) * kStride + Read::place(at);
+  }
+  /// Copies that go on while the thread does. Where there is no step: what V says.
+  template <class Has, class Fetch>
+  static __device__ __forceinline__ void fetch(double* piece, i64 first, i64 size, i64 k, bool all, Has has, V nothing,
+                                               Fetch fetch_one) {
+    if (first + kSize <= size && all) {
 #pragma unroll
-    for (int m = 0; m < kRowsEach; ++m) {
-#pragma unroll
-      for (int n = 0; n < kColumnsEach; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const i64 r = row_of(m, e), c = column_of(n, e);
-          sums[m][n][e] = r < rows && c < width(r) ? first(r, c).v0 : 0.0;
-          if (Steps::kOfRows || Steps::kOfColumns) minus |= f_signbit(sums[m][n][e]) && sums[m][n][e] == 0;
-        }
+      for (int e = 0; e < Read::kEach; ++e) {
+        const int at = threadIdx.x + e * kBlock;
+        if (Read::kAll % kBlock != 0 && at >= Read::kAll) break;
+        fetch_one(element(piece, at), kPlane, first + Read::place(at), k + Read::step(at));
+      }
+      return;
+    }
+#pragma unroll 1
+    for (int at = threadIdx.x; at < Read::kAll; at += kBlock) {
+      const i64 e = first + Read::place(at), step = k + Read::step(at);
+      if (e < size && has(e, step)) {
+        fetch_one(element(piece, at), kPlane, e, step);
+      } else {
+        put_one(element(piece, at), nothing);
       }
     }
-    PieceX next_x;
-    PieceY next_y;
+  }
+  static __device__ __forceinline__ void put_one(double* to, const V& value) {
+    const double* const from = (const double*)&value;
+#pragma unroll
+    for (int t = 0; t < kTerms; ++t) to[t * kPlane] = from[t];
+  }
+  static __device__ __forceinline__ void put(double* piece, const Read& read) {
+#pragma unroll
+    for (int e = 0; e < Read::kEach; ++e) {
+      const int at = threadIdx.x + e * kBlock;
+      if (Read::kAll % kBlock != 0 && at >= Read::kAll) break;
+      put_one(element(piece, at), read.held[e]);
+    }
+  }
+  /// Is one that this thread has brought not finite?
+  static __device__ __forceinline__ bool any_infinite(double* piece) {
+    bool any = false;
+#pragma unroll 1
+    for (int at = threadIdx.x; at < Read::kAll; at += kBlock) {
+#pragma unroll
+      for (int t = 0; t < kTerms; ++t) any |= !(fabs(element(piece, at)[t * kPlane]) <= 1.7976931348623157e308);
+    }
+    return any;
+  }
+};
+
+/// Sums of kTerms products of f64 by the tensor cores. Each warp has 32 rows and 32 columns; kDown times kAcross of them
+/// are a tile, and kShares such groups of warps each have a part of the steps of a piece. Pieces are copied into shared
+/// memory kStages ahead.
+template <int kBlock, int kDown, int kAcross, int kShares, int kTerms> struct TensorTile {
+  static constexpr int kRows = 32 * kDown, kColumns = 32 * kAcross, kDeep = 16 / kTerms, kStages = 3;
+  static constexpr int kShare = kDeep / kShares;  // steps of a piece that a warp has
+  static constexpr int kPlane = kDeep * (kRows + kColumns + 8), kPiece = kPlane * kTerms;
+
+  /// Which of the tile's sums a thread begins or keeps: neighbours in a row are neighbouring threads'.
+  static constexpr int kEach = kRows * kColumns / kBlock;
+  static __device__ __forceinline__ int place(int e) { return threadIdx.x + e * kBlock; }
+
+  /// kXAhead: Row is a function that begins to copy what a row has, else one that returns it.
+  template <class S, class X, class Y, bool kXAlong, bool kYAlong, bool kXAhead, bool kYAhead, bool kFromZero,
+            int kCrossed, class Row, class Column, class Width, class Steps, class First, class Before, class Last>
+  static __device__ __forceinline__ void run(i64 row0, i64 rows, i64 column0, i64 columns, Steps steps, Row row,
+                                             Column column, Width width, First first, Before before,
+                                             Last last) {
+    typedef Operand<X, kBlock, kRows, kDeep, kTerms, kXAlong> OfX;
+    typedef Operand<Y, kBlock, kColumns, kDeep, kTerms, kYAlong> OfY;
+    constexpr bool kUneven = Steps::kOfRows || Steps::kOfColumns;
+    double* const shared = (double*)appy_shared();
+    const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, member = threadIdx.x % 4;
+    const int share = warp / (kDown * kAcross), top = warp / kAcross % kDown * 32, left = warp % kAcross * 32;
+    const auto place_of = [&](int m, int n, int e) {
+      return (top + 16 * m + group + 8 * (e / 2)) * kColumns + left + 8 * n + 2 * member + e % 2;
+    };
+    double sums[2][4][4];
+    bool minus = false;  // a sum is -0, which 0 would change
+    barrier_block();     // the tile before has been kept
+    if (kFromZero) {
+#pragma unroll
+      for (int i = 0; i < 32; ++i) sums[i / 16][i / 4 % 4][i % 4] = share == 0 || kUneven ? 0.0 : -0.0;
+    } else {
+#pragma unroll 4
+      for (int e = 0; e < kEach; ++e) {
+        const i64 r = row0 + place(e) / kColumns, c = column0 + place(e) % kColumns;
+        if (r < rows && c < width(r)) shared[place(e)] = first(r, c).v0;
+      }
+      barrier_block();
+#pragma unroll
+      for (int i = 0; i < 32; ++i) {
+        const double sum = shared[place_of(i / 16, i / 4 % 4, i % 4)];
+        const bool is_minus = f_signbit(sum) && sum == 0;
+        sums[i / 16][i / 4 % 4][i % 4] = share == 0 ? sum : is_minus || !kUneven ? -0.0 : 0.0;
+        minus |= is_minus;
+      }
+      barrier_block();
+    }
+    typename OfX::Read next_x;
+    typename OfY::Read next_y;
     const auto of_row = [&](i64 r, i64 k) { return Steps::kOfRows ? steps.has(r, k) : k < steps.end; };
     const auto of_column = [&](i64 c, i64 k) { return Steps::kOfColumns ? steps.has(c, k) : k < steps.end; };
     // Where there is no step there are products of 0 and -0: they change no sum, whatever its sign.
-    const auto read = [&](i64 k) {
-      next_x.read(row0, rows, k, Steps::kOfRows ? steps.all(k, kDeep) : k + kDeep <= steps.end, of_row, X{0.0}, row);
-      next_y.read(column0, columns, k, Steps::kOfColumns ? steps.all(k, kDeep) : k + kDeep <= steps.end, of_column,
-                  Y{-0.0}, column);
-    };
-    read(steps.begin);
-    for (i64 k = steps.begin; k < steps.end; k += kDeep) {
-      // Where some have the step and others do not, what the others have to be multiplied by 0 may not be a number.
-      const bool some = (Steps::kOfRows || Steps::kOfColumns) && !steps.all(k, kDeep);
-      bool careful = some && (minus || (Steps::kOfRows ? next_y.any_infinite() : next_x.any_infinite()));
-      barrier_block();
-      next_x.put((X*)xs);
-      next_y.put((Y*)ys);
-      if (some) {
-        delay();
-        careful = __syncthreads_or(careful) != 0;
-      } else {
-        barrier_block();
+    const X no_x = {};
+    Y no_y;
+#pragma unroll
+    for (int t = 0; t < kTerms; ++t) ((double*)&no_y)[t] = -0.0;
+    // All threads have left what was in the piece's place before.
+    const auto begin = [&](i64 k, double* piece) {
+      if (k < steps.end) {
+        const bool all_x = Steps::kOfRows ? steps.all(k, kDeep) : k + kDeep <= steps.end;
+        const bool all_y = Steps::kOfColumns ? steps.all(k, kDeep) : k + kDeep <= steps.end;
+        if constexpr (kXAhead) {
+          OfX::fetch(piece, row0, rows, k, all_x, of_row, no_x, row);
+        } else {
+          next_x.read(row0, rows, k, all_x, of_row, no_x, row);
+        }
+        if constexpr (kYAhead) {
+          OfY::fetch(piece + kTerms * OfX::kPlane, column0, columns, k, all_y, of_column, no_y, column);
+        } else {
+          next_y.read(column0, columns, k, all_y, of_column, no_y, column);
+        }
       }
-      if (k + kDeep < steps.end) read(k + kDeep);
-      if (careful) {
-        const int left = steps.end - k < kDeep ? (int)(steps.end - k) : kDeep;
+      appy_commit_copies();
+    };
+    const auto end = [&](i64 k, double* piece) {
+      if (k >= steps.end) return;
+      if constexpr (!kXAhead) OfX::put(piece, next_x);
+      if constexpr (!kYAhead) OfY::put(piece + kTerms * OfX::kPlane, next_y);
+    };
+    int here = 0, there = 0;  // whose turn it is to be computed, and to be brought
+// The first turns only bring pieces: written twice, bringing them would be a third of what the compiler has to do.
 #pragma unroll 1
-        for (int at = 0; at < left; ++at) {
+    for (i64 k = steps.begin - (kStages - 1) * kDeep; k < steps.end; k += kDeep) {
+      const i64 next = k + (kStages - 1) * kDeep;
+      const bool computes = k >= steps.begin;
+      double *const xs = shared + here * kPiece, *const ys = xs + kTerms * OfX::kPlane;
+      bool careful = false;
+      if (computes) {
+        appy_await_copies_but<kStages - 2>();
+        // Where some have the step and others do not, what the others have to be multiplied by 0 may not be a number.
+        if (kUneven && !steps.all(k, kDeep)) {
+          careful = minus || (Steps::kOfRows ? OfY::any_infinite(ys) : OfX::any_infinite(xs));
+          delay();
+          careful = __syncthreads_or(careful) != 0;
+        } else {
+          barrier_block();
+        }
+      }
+      begin(next, shared + there * kPiece);
+      if (careful) {
+        const int to = steps.end - k < kShare * (share + 1) ? (int)(steps.end - k) : kShare * (share + 1);
+        double slow[32];  // in memory, for a loop instead of a copy of it for each of them
 #pragma unroll
-          for (int m = 0; m < kRowsEach; ++m) {
+        for (int i = 0; i < 32; ++i) slow[i] = sums[i / 16][i / 4 % 4][i % 4];
+#pragma unroll 1
+        for (int at = kShare * share; at < to; ++at) {
+#pragma unroll 1
+          for (int i = 0; i < 32; ++i) {
+            const int place = place_of(i / 16, i / 4 % 4, i % 4), r = place / kColumns, c = place % kColumns;
+            if (!steps.has(Steps::kOfRows ? row0 + r : column0 + c, k + at)) continue;
 #pragma unroll
-            for (int n = 0; n < kColumnsEach; ++n) {
-#pragma unroll
-              for (int e = 0; e < 4; ++e) {
-                const i64 r = row_of(m, e), c = column_of(n, e);
-                if (!steps.has(Steps::kOfRows ? r : c, k + at)) continue;
-                sums[m][n][e] = fma(xs[at * PieceX::kStride + (int)(r - row0)],
-                                    ys[at * PieceY::kStride + (int)(c - column0)], sums[m][n][e]);
-              }
-            }
+            for (int t = 0; t < kTerms; ++t)
+              slow[i] = fma(xs[t * OfX::kPlane + at * OfX::kStride + r],
+                            ys[(t ^ kCrossed) * OfY::kPlane + at * OfY::kStride + c], slow[i]);
           }
         }
-        continue;
-      }
-// Unrolled, it would need more registers than there are.
+#pragma unroll
+        for (int i = 0; i < 32; ++i) sums[i / 16][i / 4 % 4][i % 4] = slow[i];
+      } else if (computes) {
+        const double* const x = xs + (kShare * share + member) * OfX::kStride + top + group;
+        const double* const y = ys + (kShare * share + member) * OfY::kStride + left + group;
+        // The steps of one term stand before those of the other.
+        const auto of_x = [&](int at) { return x + at / kShare * OfX::kPlane + at % kShare * OfX::kStride; };
+        const auto of_y = [&](int at) {
+          return y + (at / kShare ^ kCrossed) * OfY::kPlane + at % kShare * OfY::kStride;
+        };
 #pragma unroll 1
-      for (int at = 0; at < kDeep; at += 8) {
-        double a[kRowsEach][4], b[kColumnsEach][2];
+        for (int at = 0; at < kShare * kTerms; at += 8) {
+          double a[2][4], b[4][2];
 #pragma unroll
-        for (int m = 0; m < kRowsEach; ++m) {
+          for (int i = 0; i < 8; ++i) a[i / 4][i % 4] = of_x(at + 4 * (i % 4 / 2))[16 * (i / 4) + 8 * (i % 2)];
 #pragma unroll
-          for (int e = 0; e < 4; ++e)
-            a[m][e] = xs[(at + member + 4 * (e / 2)) * PieceX::kStride + top + 16 * m + group + 8 * (e % 2)];
+          for (int i = 0; i < 8; ++i) b[i / 2][i % 2] = of_y(at + 4 * (i % 2))[8 * (i / 2)];
+#pragma unroll
+          for (int i = 0; i < 8; ++i) appy_multiply_f64(sums[i / 4][i % 4], a[i / 4], b[i % 4]);
         }
+      }
+      end(next, shared + there * kPiece);
+      there = there == kStages - 1 ? 0 : there + 1;
+      if (computes) here = here == kStages - 1 ? 0 : here + 1;
+    }
+    appy_await_copies_but<0>();
+    // The warps' parts of each sum, one after the other.
 #pragma unroll
-        for (int n = 0; n < kColumnsEach; ++n) {
+    for (int turn = 0; turn < kShares; ++turn) {
+      barrier_block();
+      if (share == turn) {
 #pragma unroll
-          for (int e = 0; e < 2; ++e) b[n][e] = ys[(at + member + 4 * e) * PieceY::kStride + left + 8 * n + group];
-        }
-#pragma unroll
-        for (int m = 0; m < kRowsEach; ++m) {
-#pragma unroll
-          for (int n = 0; n < kColumnsEach; ++n) appy_multiply_f64(sums[m][n], a[m], b[n]);
+        for (int i = 0; i < 32; ++i) {
+          double& sum = shared[place_of(i / 16, i / 4 % 4, i % 4)];
+          sum = turn == 0 ? sums[i / 16][i / 4 % 4][i % 4] : sum + sums[i / 16][i / 4 % 4][i % 4];
         }
       }
     }
-#pragma unroll
-    for (int m = 0; m < kRowsEach; ++m) {
-#pragma unroll
-      for (int n = 0; n < kColumnsEach; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const i64 r = row_of(m, e), c = column_of(n, e);
-          if (r < rows && c < width(r)) last(r, c, S{sums[m][n][e]});
+    barrier_block();
+    constexpr int kTogether = 4;  // what they load is under way at once
+#pragma unroll 1
+    for (int begin = 0; begin < kEach; begin += kTogether) {
+      decltype(before(0, 0)) held[kTogether];
+      const auto with_each = [&](int e, bool keep) {
+        const i64 r = row0 + place(begin + e) / kColumns, c = column0 + place(begin + e) % kColumns;
+        if (r >= rows || c >= width(r)) return;
+        if (keep) {
+          last(r, c, S{shared[place(begin + e)]}, held[e]);
+        } else {
+          held[e] = before(r, c);
         }
-      }
+      };
+#pragma unroll
+      for (int e = 0; e < kTogether; ++e) with_each(e, false);
+#pragma unroll
+      for (int e = 0; e < kTogether; ++e) with_each(e, true);
     }
   }
 };

@@ -62,13 +62,18 @@ static __device__ __forceinline__ void appy_wait(unsigned cycles) {
   }
 }
 
-/// Copies from global to shared memory, which go on while the thread does; it awaits all that it began.
+/// Copies from global to shared memory, which go on while the thread does; it awaits all that it began, or all but
+/// those of the last groups of copies that it has committed.
 #if __CUDA_ARCH__ >= 800
 template <int bytes> static __device__ __forceinline__ void appy_copy_ahead(void* to, const void* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
                : : "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "n"(bytes) : "memory");
 }
 static __device__ __forceinline__ void appy_await_copies() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+static __device__ __forceinline__ void appy_commit_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+template <int groups> static __device__ __forceinline__ void appy_await_copies_but() {
+  asm volatile("cp.async.wait_group %0;" : : "n"(groups) : "memory");
+}
 #else
 template <int bytes> static __device__ __forceinline__ void appy_copy_ahead(void* to, const void* from) {
   if (bytes == 8) {
@@ -78,6 +83,8 @@ template <int bytes> static __device__ __forceinline__ void appy_copy_ahead(void
   }
 }
 static __device__ __forceinline__ void appy_await_copies() {}
+static __device__ __forceinline__ void appy_commit_copies() {}
+template <int groups> static __device__ __forceinline__ void appy_await_copies_but() {}
 #endif
 
 /// Between two looks at a word that another block will write.

@@ -107,8 +107,8 @@ int64_t tiles_of(const Sizes& sizes, const ProductSize& product, const KernelSha
   const int64_t across = (sizes.at(product.columns, 0) + tiling.columns - 1) / tiling.columns;
   const int64_t all = std::max<int64_t>(down, 0) * std::max<int64_t>(across, 0) * sizes.product(product.repeats, 1);
   if (product.product.rectangular || down < 1) return all;
-  // A triangle, and what rows there are beyond it.
-  return all - all * std::min(across, down) / (2 * down);
+  // A triangle with the tiles of its diagonal, and what rows there are beyond it.
+  return all - all * std::min(across, down) / (2 * down) + std::min(across, down) / 2;
 }
 
 /// Tiles pay where there are enough to keep the multiprocessors busy, and enough steps for what is shared to be used.
@@ -120,12 +120,36 @@ TileSize tile_size_for(const Sizes& sizes, const ProductSize& product, const Ker
   // A large tile takes more steps to pay for its beginning and end: H200, 64 steps of a factorisation's rest, 14.3
   // against 9.1 ms.
   constexpr int64_t many = 128;
-  for (const auto& [size, busy] :
-       {std::pair(TileSize::large, device.multiprocessors), {TileSize::small, device.multiprocessors / 4}}) {
-    if (size == TileSize::large && sizes.at(product.steps, 0) < many) continue;
-    if (tiles_of(sizes, product, shape, size) >= busy) return size;
+  const auto fits = [&](TileSize size) {
+    const auto most = static_cast<size_t>(device.shared_bytes_per_block_opt_in);
+    return tiling_of(product.product, size, shape.block).shared_bytes <= most;
+  };
+  const int64_t large = tiles_of(sizes, product, shape, TileSize::large),
+                small = tiles_of(sizes, product, shape, TileSize::small), all = device.multiprocessors;
+  const bool both = sizes.at(product.steps, 0) >= many && fits(TileSize::large);
+  if (tiling_of(product.product, TileSize::large, shape.block).tensor) {
+    // The last tiles that a multiprocessor has keep it while others have nothing left to do. A large tile reads less.
+    const auto time = [&](TileSize size, int64_t tiles) {
+      const Tiling tiling = tiling_of(product.product, size, shape.block);
+      return (tiles + all - 1) / all * tiling.rows * tiling.columns;
+    };
+    if (both && large >= all / 2 && 4 * time(TileSize::large, large) <= 5 * time(TileSize::small, small))
+      return TileSize::large;
+  } else if (both && large >= all) {
+    return TileSize::large;
   }
-  return TileSize::none;
+  return small >= all / 4 && fits(TileSize::small) ? TileSize::small : TileSize::none;
+}
+
+/// Of the tiles of products.
+size_t tile_bytes(const Sizes& sizes, const KernelShape& shape) {
+  const std::vector<ProductSize>& products = sizes.part().products;
+  size_t bytes = 0;
+  for (size_t k = 0; k < products.size() && k < 32; ++k) {
+    const TileSize size = shape.tile_size(k);
+    if (size != TileSize::none) bytes = std::max(bytes, tiling_of(products[k].product, size, shape.block).shared_bytes);
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -248,7 +272,9 @@ KernelShape shape_for(const Sizes& sizes, const KernelCode& code, const Properti
     const size_t bytes = shared_offsets(sizes, arrays, with_shared, 0).back();
     if (bytes == 0) return shape;
     // Beside what only one block needs, half of what a multiprocessor has for eight; or all that a block may have.
-    const auto most = static_cast<size_t>(device.shared_bytes_per_block_opt_in - 8192);
+    // What reductions need is less than 8192.
+    const auto all = static_cast<size_t>(device.shared_bytes_per_block_opt_in);
+    const size_t most = all - std::min(std::max<size_t>(tile_bytes(sizes, with_shared), 8192), all);
     const size_t few = static_cast<size_t>(device.shared_bytes_per_block / 2) + bytes_of_one_block(sizes, arrays);
     if (bytes <= (lanes == shape.block || wish.lanes ? most : std::min(few, most))) return with_shared;
   }

@@ -53,6 +53,45 @@ bool runs_along_steps(const Product& p, const std::vector<const Value*>& values,
   return false;
 }
 
+/// What keeps the sums of a row and a column.
+Wanted wanted_at_end(const Product& p) {
+  Wanted wanted;
+  for (const Op* op = p.columns().blocks[0]->first; op; op = op->next) {
+    if (op->code != Opcode::store_ && op->code != Opcode::if_) continue;
+    if (op->code == Opcode::if_ && !passes::writes(*op)) continue;
+    wanted.insert(op);
+    for (const Value* v : op->operands) want(*v, p, wanted);
+    for (ir::Block* arm : op->blocks) {
+      ir::walk(*arm, [&](const Op& inner) {
+        for (const Value* v : inner.operands) want(*v, p, wanted);
+      });
+    }
+  }
+  return wanted;
+}
+
+/// What an element of the result needs from memory, beside its sums: other elements are stored meanwhile.
+std::vector<const Value*> loads_before_stores(const Product& p) {
+  constexpr size_t most = 2;
+  const Wanted at_end = wanted_at_end(p);
+  std::vector<const Value*> loads;
+  for (const Op* op = passes::body_of(p.columns()).first; op && !passes::writes(*op); op = op->next) {
+    if (op->code != Opcode::load_ || !at_end.count(op) || p.side(*op->result()) != Side::both) continue;
+    if (loads.size() == most) break;
+    Wanted wanted;
+    want(*op->result(), p, wanted);
+    const bool of_sums = std::any_of(wanted.begin(), wanted.end(), [&](const Op* from) {
+      return std::any_of(from->operands.begin(), from->operands.end(),
+                         [&](const Value* v) { return v->op == p.steps; });
+    });
+    if (!of_sums) loads.push_back(op->result());
+  }
+  return loads;
+}
+
+/// A number that begins sums and changes none of them but -0.
+bool is_zero(const Value& v) { return v.op && v.op->code == Opcode::const_ && v.op->imm == 0; }
+
 }  // namespace
 
 TileSize Writer::tile_size(const Op& outermost) const {
@@ -82,17 +121,22 @@ void Writer::write_wanted(const Product& p, const Wanted& wanted) {
   }
 }
 
-/// A function of `head` that returns these values, and begins with `begin`.
-void Writer::value_function(const std::string& head, const Product& p, const std::vector<const Value*>& values,
-                            const std::vector<std::pair<const Op*, std::string>>& at, const std::string& begin) {
-  open(head);
-  if (!begin.empty()) put(begin);
+/// The variables of these loops in the iterations of these numbers.
+void Writer::declare_at(const Product& p, const std::vector<std::pair<const Op*, std::string>>& at) {
   for (const auto& [loop, index] : at) {
     // Steps that begin anywhere are counted by their variable.
     const bool itself = loop == p.steps && p.uneven != Side::neither;
     put("const i64 " + names_.of(*loop->blocks[0]->args[0]) + " = " + (itself ? index : variable_at(*loop, index)) +
         ";");
   }
+}
+
+/// A function of `head` that returns these values, and begins with `begin`.
+void Writer::value_function(const std::string& head, const Product& p, const std::vector<const Value*>& values,
+                            const std::vector<std::pair<const Op*, std::string>>& at, const std::string& begin) {
+  open(head);
+  if (!begin.empty()) put(begin);
+  declare_at(p, at);
   Wanted wanted;
   for (const Value* v : values) want(*v, p, wanted);
   write_wanted(p, wanted);
@@ -100,6 +144,43 @@ void Writer::value_function(const std::string& head, const Product& p, const std
   for (const Value* v : values) list += (list.empty() ? "" : ", ") + argument(*v);
   put("return {" + list + "};");
   close(";");
+}
+
+/// Are they numbers that lie in global memory as they are?
+bool Writer::can_copy(const std::vector<const Value*>& values) const {
+  return std::all_of(values.begin(), values.end(), [&](const Value* v) {
+    const Op* load = v->op;
+    return load && load->code == Opcode::load_ && load->view()->type.dtype == v->type.dtype &&
+           v->type.dtype == ir::DType::f64_ && !is_unaligned(*load->view()) && !is_in_shared(*load->view());
+  });
+}
+
+/// A function that begins to copy them, each `apart` from the one before.
+void Writer::copy_function(const std::string& name, const Product& p, const std::vector<const Value*>& values,
+                           const std::vector<std::pair<const Op*, std::string>>& at) {
+  const std::string to = names_.fresh("", "to"), apart = names_.fresh("", "apart");
+  open("const auto " + name + " = [&](double* " + to + ", int " + apart + ", i64 " + at[0].second + ", i64 " +
+       at[1].second + ")");
+  declare_at(p, at);
+  Wanted wanted;
+  for (const Value* v : values) {
+    for (const Value* operand : v->op->operands) want(*operand, p, wanted);
+  }
+  write_wanted(p, wanted);
+  for (size_t k = 0; k < values.size(); ++k)
+    put("copy_ahead(" + to + (k ? " + " + apart : "") + ", &" + element(*values[k]->op) + ");");
+  close(";");
+}
+
+/// What neither a row nor a column says.
+void Writer::known_of_tile(const Product& p) {
+  for (const Op* loop : p.nest) {
+    for (const Op* op = loop->blocks[0]->first; op; op = op->next) {
+      if (op->code == Opcode::for_ && op != p.steps) break;
+      const bool known = op != p.steps && op->result() && p.side(*op->result()) == Side::neither;
+      if (known) statement(*op);
+    }
+  }
 }
 
 void Writer::tiles(const Op& outermost) {
@@ -146,7 +227,12 @@ void Writer::tiles(const Op& outermost) {
   const std::string down = names_.fresh("", "down"), right = names_.fresh("", "across"), w = names_.fresh("", "w");
   put("const i64 " + down + " = (" + height + " + " + tile + "::kRows - 1) / " + tile + "::kRows, " + right + " = (" +
       across + " + " + tile + "::kColumns - 1) / " + tile + "::kColumns;");
-  std::string all = down + " * " + right, inside = w;
+  const std::string order = names_.fresh("", "order"), of_rows = p.uneven == Side::row ? "true" : "false";
+  if (!p.rectangular) {
+    put("const WidthOrder " + order + " = width_order<kBlock, " + tile + "::kRows, " + tile + "::kColumns>(" + height +
+        ", " + width + ", (int*)(appy_shared() + " + std::to_string(tiling.order_at) + "));");
+  }
+  std::string all = p.rectangular ? down + " * " + right : order + ".all()", inside = w;
   for (const std::string& n : trips) all += " * " + n;
   open("for (i64 " + w + " = blockIdx.x; " + w + " < " + all + "; " + w + " += gridDim.x)");
   if (!trips.empty()) {
@@ -157,32 +243,33 @@ void Writer::tiles(const Op& outermost) {
     inside = w + " - " + which + " * " + down + " * " + right;
   }
   const std::string at = names_.fresh("", "at"), row = names_.fresh("", "row"), column = names_.fresh("", "column"),
-                    n = names_.fresh("", "steps");
-  put("const TileAt " + at + " = tile_at(" + inside + ", " + down + ", " + right + ");");
+                    n = names_.fresh("", "steps"), ends = names_.fresh("", "ends");
+  if (p.rectangular) known_of_tile(p);
+  if (p.uneven != Side::neither) {
+    const std::string at_one = names_.fresh("", "e");
+    value_function("const auto " + ends + " = [&](i64 " + at_one + ") -> StepRange", p,
+                   {steps.operands[0], steps.operands[1]}, {{p.uneven == Side::row ? &rows : &columns, at_one}}, "");
+    put("const auto " + order + " = uneven_order<" + of_rows + ", kMultiprocessors>(" + down + ", " + right + ", " +
+        (p.uneven == Side::row ? height : across) + ", " + ends + ");");
+  } else if (p.rectangular) {
+    put("const EvenOrder " + order + " = {" + down + ", " + right + "};");
+  }
+  put("const TileAt " + at + " = " + order + ".at(" + inside + ");");
   put("const i64 " + row + " = " + at + ".down * " + tile + "::kRows, " + column + " = " + at + ".across * " + tile +
       "::kColumns;");
   if (!p.rectangular) {
     put("if (!any_reaches<kBlock>(" + row + ", " + tile + "::kRows, " + height + ", " + column + ", " + width +
         ")) continue;");
-  }
-  for (const Op* loop : p.nest) {
-    for (const Op* op = loop->blocks[0]->first; op; op = op->next) {
-      if (op->code == Opcode::for_ && op != p.steps) break;
-      const bool known = op != p.steps && op->result() && p.side(*op->result()) == Side::neither;
-      if (known) statement(*op);
-    }
+    known_of_tile(p);
   }
   if (p.uneven == Side::neither) {
     put("const EvenSteps " + n + " = {0, trips(" + argument(*steps.operands[0]) + ", " + argument(*steps.operands[1]) +
         ", " + argument(*steps.operands[2]) + ")};");
   } else {
-    const bool of_rows = p.uneven == Side::row;
-    const std::string ends = names_.fresh("", "ends"), at_one = names_.fresh("", "e");
-    value_function("const auto " + ends + " = [&](i64 " + at_one + ") -> StepRange", p,
-                   {steps.operands[0], steps.operands[1]}, {{of_rows ? &rows : &columns, at_one}}, "");
-    put("const auto " + n + " = uneven_steps<" + (of_rows ? "true" : "false") + ", kBlock>(" +
-        (of_rows ? row + ", " + tile + "::kRows, " + height : column + ", " + tile + "::kColumns, " + across) + ", " +
-        ends + ");");
+    put("const auto " + n + " = uneven_steps<" + of_rows + ", kBlock>(" +
+        (p.uneven == Side::row ? row + ", " + tile + "::kRows, " + height
+                               : column + ", " + tile + "::kColumns, " + across) +
+        ", " + ends + ");");
   }
   const std::string of_row = names_.fresh("", "ofRow"), of_column = names_.fresh("", "ofColumn"),
                     step = names_.fresh("", "step"), first = names_.fresh("", "first"), last = names_.fresh("", "last");
@@ -191,20 +278,41 @@ void Writer::tiles(const Op& outermost) {
                     element = " = [&](i64 " + r + ", i64 " + c;
   // Where a row has no column nothing says that what it would need is there.
   const bool may_be_empty = !p.rectangular && passes::Ranges(graph_).trips(columns).lo < 1;
-  value_function("const auto " + of_row + row_and_step + row_type, p, p.of_row, {{&rows, r}, {&steps, k}},
-                 may_be_empty ? "if (" + width + "(" + r + ") <= 0) return {};" : "");
-  value_function("const auto " + of_column + column_and_step + column_type, p, p.of_column,
-                 {{&columns, c}, {&steps, k}});
+  const bool row_ahead = tiling.tensor && !may_be_empty && can_copy(p.of_row),
+             column_ahead = tiling.tensor && can_copy(p.of_column);
+  if (row_ahead) {
+    copy_function(of_row, p, p.of_row, {{&rows, r}, {&steps, k}});
+  } else {
+    value_function("const auto " + of_row + row_and_step + row_type, p, p.of_row, {{&rows, r}, {&steps, k}},
+                   may_be_empty ? "if (" + width + "(" + r + ") <= 0) return {};" : "");
+  }
+  if (column_ahead) {
+    copy_function(of_column, p, p.of_column, {{&columns, c}, {&steps, k}});
+  } else {
+    value_function("const auto " + of_column + column_and_step + column_type, p, p.of_column,
+                   {{&columns, c}, {&steps, k}});
+  }
   value_function("const auto " + first + element + ") -> " + sums_type, p, inits, {{&rows, r}, {&columns, c}});
-  tile_step(p, "const auto " + step, sums_type, row_type, column_type);
-  const std::string told = names_.fresh("", "sums");
-  tile_end(p, "const auto " + last + element + ", const " + sums_type + "& " + told + ")", told,
-           {{&rows, r}, {&columns, c}});
-  const auto along = [&](bool yes) { return std::string(yes ? "true" : "false"); };
-  put(tile + "::run<" + sums_type + ", " + row_type + ", " + column_type + ", " +
-      along(runs_along_steps(p, p.of_row, rows)) + ", " + along(runs_along_steps(p, p.of_column, columns)) + ">(" +
-      row + ", " + height + ", " + column + ", " + across + ", " + n + ", " + of_row + ", " + of_column + ", " + width +
-      ", " + step + ", " + first + ", " + last + ");");
+  if (!tiling.tensor) tile_step(p, "const auto " + step, sums_type, row_type, column_type);
+  const std::vector<const Value*> loads = loads_before_stores(p);
+  const std::string held_type = struct_of("Held", loads), before = names_.fresh("", "before");
+  value_function("const auto " + before + element + ") -> " + held_type, p, loads, {{&rows, r}, {&columns, c}});
+  const std::string told = names_.fresh("", "sums"), held = names_.fresh("", "held");
+  tile_end(p,
+           "const auto " + last + element + ", const " + sums_type + "& " + told + ", const " + held_type + "& " +
+               held + ")",
+           told, loads, held, {{&rows, r}, {&columns, c}});
+  const auto yes_or_no = [](bool yes) { return std::string(yes ? "true" : "false"); };
+  std::string types = sums_type + ", " + row_type + ", " + column_type + ", " +
+                      yes_or_no(runs_along_steps(p, p.of_row, rows)) + ", " +
+                      yes_or_no(runs_along_steps(p, p.of_column, columns));
+  if (tiling.tensor) {
+    types += ", " + yes_or_no(row_ahead) + ", " + yes_or_no(column_ahead) + ", " + yes_or_no(is_zero(*inits[0])) +
+             ", " + (p.crossed ? "1" : "0");
+  }
+  put(tile + "::run<" + types + ">(" + row + ", " + height + ", " + column + ", " + across + ", " + n + ", " + of_row +
+      ", " + of_column + ", " + width + ", " + (tiling.tensor ? "" : step + ", ") + first + ", " + before + ", " +
+      last + ");");
   close();
   close();
   level_ = level;
@@ -235,27 +343,19 @@ void Writer::tile_step(const Product& p, const std::string& name, const std::str
 
 /// Where the sums of a row and a column go.
 void Writer::tile_end(const Product& p, const std::string& head, const std::string& sums,
+                      const std::vector<const Value*>& loads, const std::string& held,
                       const std::vector<std::pair<const Op*, std::string>>& at) {
   open(head);
   for (const auto& [loop, index] : at)
     put("const i64 " + names_.of(*loop->blocks[0]->args[0]) + " = " + variable_at(*loop, index) + ";");
-  for (size_t k = 0; k < p.steps->results.size(); ++k) {
-    const Value& v = *p.steps->results[k];
-    put("const " + std::string(type_of(v.type.dtype)) + " " + names_.of(v) + " = " + sums + ".v" + std::to_string(k) +
+  const auto unpack = [&](const Value& v, const std::string& from, size_t k) {
+    put("const " + std::string(type_of(v.type.dtype)) + " " + names_.of(v) + " = " + from + ".v" + std::to_string(k) +
         ";");
-  }
-  Wanted wanted;
-  for (const Op* op = p.columns().blocks[0]->first; op; op = op->next) {
-    if (op->code != Opcode::store_ && op->code != Opcode::if_) continue;
-    if (op->code == Opcode::if_ && !passes::writes(*op)) continue;
-    wanted.insert(op);
-    for (const Value* v : op->operands) want(*v, p, wanted);
-    for (ir::Block* arm : op->blocks) {
-      ir::walk(*arm, [&](const Op& inner) {
-        for (const Value* v : inner.operands) want(*v, p, wanted);
-      });
-    }
-  }
+  };
+  for (size_t k = 0; k < p.steps->results.size(); ++k) unpack(*p.steps->results[k], sums, k);
+  for (size_t k = 0; k < loads.size(); ++k) unpack(*loads[k], held, k);
+  Wanted wanted = wanted_at_end(p);
+  for (const Value* v : loads) wanted.erase(v->op);
   write_wanted(p, wanted);
   close(";");
 }

@@ -18,36 +18,48 @@ size_t bytes_of(const std::vector<const ir::Value*>& values) {
   return (bytes + largest - 1) / largest * largest;
 }
 
+// As in appy_product.h.
+constexpr int kDeep = 16, kApart = 4, kBands = 128;
+
+Tiling with_order(Tiling t, const passes::Product& product, size_t bytes) {
+  t.order_at = (bytes + 3) / 4 * 4;
+  t.shared_bytes = product.rectangular ? bytes : t.order_at + 4 * (kBands + 1);
+  return t;
+}
+
+/// By the tensor cores: each warp has 32 x 32 sums, and the two halves of a small tile's warps half of the steps each.
+Tiling tensor_tiling(const passes::Product& product, bool large, int block) {
+  constexpr int stages = 3;
+  const int warps = block / 32, shares = warps % 2 == 0 && (!large || warps >= 16) ? 2 : 1;
+  const int across = warps / shares % 2 == 0 ? 2 : 1, down = warps / shares / across;
+  Tiling t;
+  t.tensor = true;
+  t.rows = 32 * down;
+  t.columns = 32 * across;
+  t.type = "TensorTile<kBlock, " + std::to_string(down) + ", " + std::to_string(across) + ", " +
+           std::to_string(shares) + ", " + std::to_string(product.terms) + ">";
+  const size_t piece = static_cast<size_t>(t.rows + t.columns + 2 * kApart) * kDeep;
+  return with_order(t, product,
+                    8 * std::max(stages * piece, static_cast<size_t>(t.rows) * static_cast<size_t>(t.columns)));
+}
+
 }  // namespace
 
 Tiling tiling_of(const passes::Product& product, TileSize size, int block) {
-  constexpr int deep = 16, apart = 4;  // as in appy_product.h
-  const size_t x = bytes_of(product.of_row), y = bytes_of(product.of_column);
   const bool large = size == TileSize::large;
+  const bool doubles =
+      product.steps->result()->type.dtype == ir::DType::f64_ && product.of_row[0]->type.dtype == ir::DType::f64_;
+  if (product.terms && doubles && block >= 32) return tensor_tiling(product, large, block);
+  const size_t x = bytes_of(product.of_row), y = bytes_of(product.of_column);
+  const int across = block >= 256 ? 16 : block >= 64 ? 8 : 4, down = block / across;
+  const bool narrow = x <= 4 && y <= 4 && product.steps->results.size() == 1;
+  const int each = (large ? 4 : 2) * (narrow ? 2 : 1);
   Tiling t;
-  t.tensor = product.multiplies && product.steps->result()->type.dtype == ir::DType::f64_ &&
-             product.of_row[0]->type.dtype == ir::DType::f64_ && block >= 32;
-  int across, down, rows_each, columns_each;
-  if (t.tensor) {
-    const int warps = block / 32;
-    across = warps >= 8 ? 2 : 1;
-    down = warps / across;
-    rows_each = large ? 2 : 1;
-    columns_each = large ? 4 : 2;
-    t.rows = down * rows_each * 16;
-    t.columns = across * columns_each * 8;
-  } else {
-    across = block >= 256 ? 16 : block >= 64 ? 8 : 4;
-    down = block / across;
-    const bool narrow = x <= 4 && y <= 4 && product.steps->results.size() == 1;
-    rows_each = columns_each = (large ? 4 : 2) * (narrow ? 2 : 1);
-    t.rows = down * rows_each;
-    t.columns = across * columns_each;
-  }
-  t.type = std::string(t.tensor ? "TensorTile" : "SumTile") + "<kBlock, " + std::to_string(rows_each) + ", " +
-           std::to_string(columns_each) + ">";
-  t.shared_bytes = deep * (static_cast<size_t>(t.rows + apart) * x + static_cast<size_t>(t.columns + apart) * y);
-  return t;
+  t.rows = down * each;
+  t.columns = across * each;
+  t.type = "SumTile<kBlock, " + std::to_string(each) + ", " + std::to_string(each) + ">";
+  return with_order(t, product,
+                    kDeep * (static_cast<size_t>(t.rows + kApart) * x + static_cast<size_t>(t.columns + kApart) * y));
 }
 
 }  // namespace appy::gpu

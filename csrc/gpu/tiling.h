@@ -15,6 +15,7 @@ struct Tiling {
   int rows = 0, columns = 0;
   std::string type;  // of appy_product.h
   size_t shared_bytes = 0;
+  size_t order_at = 0;  // where in them the order of the tiles is kept, unless all rows have as many columns
 };
 
 /// `size` is not none.

@@ -135,7 +135,7 @@ std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostP
                                              const std::vector<bool>& unaligned) {
   if (part.products.size() != 1) return {};
   const Product& p = part.products[0].product;
-  if (!p.multiplies || p.nest.size() != 2 || !p.rectangular || p.uneven != passes::Side::neither ||
+  if (p.terms != 1 || p.nest.size() != 2 || !p.rectangular || p.uneven != passes::Side::neither ||
       !is_zero(*p.steps->operands[3]))
     return {};
   const ir::DType type = p.steps->result()->type.dtype;

@@ -127,7 +127,13 @@ class Writer {
   void tile_step(const passes::Product&, const std::string& name, const std::string& sums_type,
                  const std::string& row_type, const std::string& column_type);
   void tile_end(const passes::Product&, const std::string& head, const std::string& sums,
+                const std::vector<const ir::Value*>& loads, const std::string& held,
                 const std::vector<std::pair<const ir::Op*, std::string>>& at);
+  void known_of_tile(const passes::Product&);
+  void declare_at(const passes::Product&, const std::vector<std::pair<const ir::Op*, std::string>>& at);
+  bool can_copy(const std::vector<const ir::Value*>& values) const;
+  void copy_function(const std::string& name, const passes::Product&, const std::vector<const ir::Value*>& values,
+                     const std::vector<std::pair<const ir::Op*, std::string>>& at);
   std::string struct_of(const std::string& name, const std::vector<const ir::Value*>& values);
   void write_wanted(const passes::Product&, const std::set<const ir::Op*>& wanted);
   void value_function(const std::string& head, const passes::Product&, const std::vector<const ir::Value*>& values,

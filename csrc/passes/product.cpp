@@ -39,7 +39,7 @@ class Matcher {
   std::optional<Product> run() {
     if (outermost_.graph->may_alias || !find_nest() || !find_stores()) return {};
     if (!find_sides() || !bounds_fit() || !find_values()) return {};
-    p_.multiplies = multiplies();
+    find_terms();
     return std::move(p_);
   }
 
@@ -240,21 +240,38 @@ class Matcher {
     return fits(p_.of_row) && fits(p_.of_column);
   }
 
-  bool multiplies() const {
-    if (p_.steps->results.size() != 1 || p_.of_row.size() != 1 || p_.of_column.size() != 1) return false;
-    if (p_.steps->loop->carried[0].combiner != ir::Combiner::sum_) return false;
-    const Value *x = p_.of_row[0], *y = p_.of_column[0], *before = body_of(*p_.steps).args[1];
-    const auto are_factors = [&](const Op& op) {
-      return (op.operands[0] == x && op.operands[1] == y) || (op.operands[0] == y && op.operands[1] == x);
+  /// What a step adds, where that are products of what the row and the column have.
+  void find_terms() {
+    if (p_.steps->results.size() != 1 || p_.steps->loop->carried[0].combiner != ir::Combiner::sum_) return;
+    std::vector<Factors> terms;
+    int before = 0;
+    if (!add_terms(*body_of(*p_.steps).last->operands[0], terms, before) || before != 1) return;
+    if (terms.empty() || terms.size() != p_.of_row.size() || terms.size() != p_.of_column.size()) return;
+    if (terms.size() == 2 && (terms[0].x == terms[1].x || terms[0].y == terms[1].y)) return;
+    p_.terms = static_cast<uint8_t>(terms.size());
+    p_.crossed = terms[0].x != terms[0].y;
+  }
+
+  /// Positions in of_row and of_column.
+  struct Factors {
+    size_t x, y;
+  };
+
+  bool add_terms(const Value& sum, std::vector<Factors>& terms, int& before) const {
+    if (&sum == body_of(*p_.steps).args[1]) return ++before == 1;
+    const Op* op = sum.op;
+    if (!op || op->parent != &body_of(*p_.steps)) return false;
+    if (op->code == Opcode::add_)
+      return add_terms(*op->operands[0], terms, before) && add_terms(*op->operands[1], terms, before);
+    if (op->code != Opcode::mul_ && op->code != Opcode::fma_) return false;
+    const auto place = [](const std::vector<const Value*>& values, const Value* v) {
+      return static_cast<size_t>(std::find(values.begin(), values.end(), v) - values.begin());
     };
-    const Op* last = body_of(*p_.steps).last->operands[0]->op;
-    if (!last || last->parent != &body_of(*p_.steps)) return false;
-    if (last->code == Opcode::fma_) return last->operands[2] == before && are_factors(*last);
-    if (last->code != Opcode::add_) return false;
     for (size_t side = 0; side < 2; ++side) {
-      const Op* product = last->operands[side]->op;
-      if (last->operands[1 - side] == before && product && product->code == Opcode::mul_ && are_factors(*product))
-        return true;
+      const Factors factors = {place(p_.of_row, op->operands[side]), place(p_.of_column, op->operands[1 - side])};
+      if (factors.x >= p_.of_row.size() || factors.y >= p_.of_column.size() || terms.size() == kMost) continue;
+      terms.push_back(factors);
+      return op->code == Opcode::mul_ || add_terms(*op->operands[2], terms, before);
     }
     return false;
   }

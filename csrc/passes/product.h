@@ -23,8 +23,10 @@ struct Product {
   bool rectangular = true;
   /// Of the rows or the columns, where their steps begin, or end, at a place of their own (never both): in a triangle.
   Side uneven = Side::neither;
-  /// A step adds the product of the one value of the row and the one of the column, in any order.
-  bool multiplies = false;
+  /// A step adds so many products, of a value of the row and one of the column each, in any order; 0: it does not. Of
+  /// two `crossed` are those of the first value of the row and the second one of the column, and the other way round.
+  uint8_t terms = 0;
+  bool crossed = false;
   std::vector<Side> sides;  // by Value::id, of values defined in the nest
 
   const ir::Op& rows() const { return *nest[nest.size() - 2]; }

@@ -263,6 +263,46 @@ def from_the_diagonal(C, A, B):
         C[i:, :] -= np.outer(A[i, i:], B[i, :])
 
 
+def of_two(C, A, B):
+    n = min(A.shape[0], C.shape[1])
+    D = A[::-1, :].copy()
+    # pragma parallel for
+    for i in range(n):
+        for j in range(i + 1):
+            s = 0.0
+            # pragma simd
+            for k in range(A.shape[1]):
+                s += A[j, k] * D[i, k] + D[j, k] * A[i, k]
+            C[i, j] = 1.25 * C[i, j] + 1.5 * s
+
+
+def of_two_from_before(C, A, B):
+    D, E = A[::-1, :].copy(), B[:, ::-1].copy()
+    # pragma parallel for
+    for i in range(A.shape[0]):
+        # pragma parallel for
+        for j in range(B.shape[1]):
+            s = C[i, j]
+            # pragma simd
+            for k in range(A.shape[1]):
+                s += A[i, k] * B[k, j] + E[k, j] * D[i, k]
+            C[i, j] = s
+
+
+def of_two_below(C, A, B):
+    n = min(A.shape)
+    D, E = A[::-1, :].copy(), B[:, ::-1].copy()
+    # pragma parallel for
+    for i in range(n):
+        # pragma parallel for
+        for j in range(B.shape[1]):
+            s = 0.0
+            # pragma simd
+            for k in range(i, n):
+                s += A[i, k] * E[k, j] + D[i, k] * B[k, j]
+            C[i, j] -= s
+
+
 def one_after_the_other(C, A, B):
     n = min(A.shape[0], A.shape[1], B.shape[1])
     C, A, B = C[:n, :n], A[:n, :n], B[:n, :n]
@@ -291,6 +331,7 @@ PROGRAMS = [
 PROGRAMS += [syrk, syr2k, rows, rows_that_stay, captured, onto_itself, beside]
 PROGRAMS += [rows_below, columns_below, rows_above, lower, upper_right, nearest_below]
 PROGRAMS += [symmetric, from_the_diagonal, one_after_the_other]
+PROGRAMS += [of_two, of_two_from_before, of_two_below]
 OTHER_TYPES = {
     "product": ["f4", "c16", "i8", "f2", "c8"],
     "gemm": ["f4", "c16"],
@@ -305,6 +346,7 @@ OTHER_TYPES = {
     "lower": ["f4", "i8"],
     "upper_right": ["f4"],
     "nearest_below": ["f4", "i4"],
+    "of_two": ["f4"],
 }
 SIZES = [
     (1, 1, 1),

@@ -31,7 +31,7 @@ def test_small_tiles_in_any_order_of_threads(python, order):
     names = ["product", "gemm", "chain", "in_order", "triangle", "captured", "onto_itself", "beside"]
     found = run(python, *names, APPY_CUDA_SHAPE="tiles=1", APPY_EMULATOR_ORDER=order)
     assert set(found["product"]) == {
-        "tiles of 64 x 32 on tensor cores",
+        "tiles of 64 x 64 on tensor cores",
         "tiles of 64 x 64",
         "tiles of 32 x 32",
     }
@@ -41,6 +41,24 @@ def test_other_blocks(python):
     for block in (32, 128, 512):
         found = run(python, "gemm", "in_order", APPY_CUDA_SHAPE=f"tiles=2,block={block}")
         assert any("tensor cores" in how for how in found["gemm"])
+
+
+def test_many_tiles_in_bands(python, tmp_path):
+    """More rows of tiles than are bands of their own, and blocks that take tiles in several rounds."""
+    file = tmp_path / "program.py"
+    file.write_text(MANY)
+    python("-W", "ignore", str(file), APPY_CUDA_SHAPE="tiles=1,block=32")
+
+
+MANY = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import appy, products
+for f, sizes in ((products.of_two, (1100, 1100, 2)), (products.lower, (330, 65, 330)), (products.upper_right, (33, 330, 330))):
+    compiled = appy.jit(backend="cuda", strict=True)(f)
+    products.compare(f, compiled, *sizes, "f8", "plain", 1)
+    assert "tiles of 32 x 32 on tensor cores" in str(appy.explain(compiled))
+"""
 
 
 def test_without_tiles(python):

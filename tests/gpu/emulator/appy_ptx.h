@@ -36,7 +36,8 @@ inline void appy_wait(unsigned cycles) {
   for (; cycles >= 1024; cycles -= 1024) appy_pause();
 }
 
-/// Copies happen when the thread that began them awaits them, and not before.
+/// Copies happen when the thread that began them awaits them, and not before. The newest come first; one without bytes
+/// ends a group.
 struct AppyCopy {
   const void* thread;
   unsigned char* to;
@@ -44,23 +45,36 @@ struct AppyCopy {
   int bytes;
   AppyCopy* next;
 };
-inline AppyCopy* appy_copies = nullptr;
+inline AppyCopy* appy_copies[1024];
+inline AppyCopy*& appy_copies_of_thread() {
+  return appy_copies[reinterpret_cast<uintptr_t>(&appy_emulator::self()) / sizeof(appy_emulator::Thread) % 1024];
+}
 template <int bytes>
 void appy_copy_ahead(void* to, const void* from) {
-  appy_copies = new AppyCopy{&appy_emulator::self(), static_cast<unsigned char*>(to),
-                             static_cast<const unsigned char*>(from), bytes, appy_copies};
+  AppyCopy*& copies = appy_copies_of_thread();
+  copies = new AppyCopy{&appy_emulator::self(), static_cast<unsigned char*>(to),
+                        static_cast<const unsigned char*>(from), bytes, copies};
 }
-inline void appy_await_copies() {
-  for (AppyCopy** at = &appy_copies; *at;) {
+inline void appy_commit_copies() { appy_copy_ahead<0>(nullptr, nullptr); }
+template <int groups>
+void appy_await_copies_but() {
+  int ended = 0;
+  for (AppyCopy** at = &appy_copies_of_thread(); *at;) {
     AppyCopy* const copy = *at;
-    if (copy->thread != &appy_emulator::self()) {
+    const bool mine = copy->thread == &appy_emulator::self();
+    if (mine && copy->bytes == 0) ++ended;
+    if (!mine || ended <= groups) {
       at = &copy->next;
       continue;
     }
-    __builtin_memcpy(copy->to, copy->from, static_cast<unsigned>(copy->bytes));
+    if (copy->bytes) __builtin_memcpy(copy->to, copy->from, static_cast<unsigned>(copy->bytes));
     *at = copy->next;
     delete copy;
   }
+}
+inline void appy_await_copies() {
+  appy_commit_copies();
+  appy_await_copies_but<0>();
 }
 
 inline float appy_half_to_float(unsigned short bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }

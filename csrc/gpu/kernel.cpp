@@ -194,7 +194,7 @@ class DeviceKernel final : public runtime::Kernel {
         text += "a thread for each element, it is too small for tiles";
         continue;
       }
-      const Tiling tiling = tiling_of(product, size, shape.block);
+      const Tiling tiling = tiling_of(product, size, shape.block, shape.shared);
       if (!kernel.library.empty()) {
         text += kernel.library;
         continue;

@@ -76,8 +76,22 @@ APPY_INLINE WidthOrder width_order(i64 rows, Width width, int* begins) {
   barrier_block();
   for (int b = threadIdx.x; b <= bands; b += kBlock) begins[b] = 0;
   barrier_block();
-  for (i64 r = threadIdx.x; r < rows; r += kBlock)
-    atomicMax(begins + quotient(r, band * kTileRows) + 1, (int)((width(r) + kTileColumns - 1) / kTileColumns));
+  // Each thread has rows below each other, which are mostly of one band.
+  const i64 each = (rows + kBlock - 1) / kBlock, end = rows - threadIdx.x * each < each ? rows : (threadIdx.x + 1) * each;
+  i64 most = 0, next = 0;  // of the band that ends there
+  int* here = begins;
+  for (i64 r = threadIdx.x * each; r < end; ++r) {
+    if (r >= next) {
+      if (most > 0) atomicMax(here, (int)most);
+      const i64 b = quotient(r, band * kTileRows);
+      next = (b + 1) * band * kTileRows;
+      here = begins + b + 1;
+      most = 0;
+    }
+    const i64 tiles = (width(r) + kTileColumns - 1) / kTileColumns;
+    if (tiles > most) most = tiles;
+  }
+  if (most > 0) atomicMax(here, (int)most);
   barrier_block();
   if (threadIdx.x == 0) {
     for (i64 b = 0; b < bands; ++b)
@@ -154,12 +168,9 @@ APPY_INLINE UnevenSteps<kRows, Ends> uneven_steps(i64 first, i64 count, i64 size
   return {least.v0, -least.v1, -least.v2, least.v3, ends};
 }
 
-/// What kSize rows, or columns, have for kDeep steps: each thread reads its part, then all put theirs into shared memory.
-/// There a step is one row, 4 elements longer than it is filled: neighbours in either direction are in other banks.
-template <class V, int kBlock, int kSize, int kDeep, bool kAlongSteps> struct Piece {
-  static constexpr int kStride = kSize + 4, kAll = kSize * kDeep, kEach = (kAll + kBlock - 1) / kBlock;
-  // Along steps: as many of them together as are one sector of memory.
-  static constexpr int kRun = sizeof(V) >= 16 ? 2 : sizeof(V) >= 8 ? 4 : 8;
+/// What kSize rows, or columns, have for kDeep steps, as far as a thread brings it. Along steps: kRun of them together.
+template <class V, int kBlock, int kSize, int kDeep, bool kAlongSteps, int kRun> struct Piece {
+  static constexpr int kAll = kSize * kDeep, kEach = (kAll + kBlock - 1) / kBlock;
   V held[kEach];
 
   static __device__ __forceinline__ int place(int at) { return kAlongSteps ? at / kRun % kSize : at % kSize; }
@@ -186,14 +197,6 @@ template <class V, int kBlock, int kSize, int kDeep, bool kAlongSteps> struct Pi
       held[e] = inside ? read_one(first + place(at), k + step(at)) : nothing;
     }
   }
-  __device__ __forceinline__ void put(V* shared) const {
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) {
-      const int at = threadIdx.x + e * kBlock;
-      if (kAll % kBlock != 0 && at >= kAll) break;
-      shared[step(at) * kStride + place(at)] = held[e];
-    }
-  }
 };
 
 template <class V, int kCount> struct __align__(kCount * sizeof(V)) Several {
@@ -204,114 +207,32 @@ template <class V, int kMost> struct Together {
   static constexpr int count = fits < kMost ? fits : kMost;
 };
 
-/// A tile of sums: each thread has kRowsEach times kColumnsEach of them, each summed in the order of its steps.
-template <int kBlock, int kRowsEach, int kColumnsEach> struct SumTile {
-  static constexpr int kAcross = kBlock >= 256 ? 16 : kBlock >= 64 ? 8 : 4, kDown = kBlock / kAcross, kDeep = 16;
-  static constexpr int kRows = kDown * kRowsEach, kColumns = kAcross * kColumnsEach;
-
-  template <class S, class X, class Y, bool kXAlong, bool kYAlong, class Row, class Column, class Width, class Steps,
-            class Step, class First, class Before, class Last>
-  static __device__ __forceinline__ void run(i64 row0, i64 rows, i64 column0, i64 columns, Steps steps, Row row,
-                                             Column column, Width width, Step step, First first, Before before,
-                                             Last last) {
-    typedef Piece<X, kBlock, kRows, kDeep, kXAlong> PieceX;
-    typedef Piece<Y, kBlock, kColumns, kDeep, kYAlong> PieceY;
-    constexpr int kX = Together<X, kRowsEach>::count, kY = Together<Y, kColumnsEach>::count;
-    X* const xs = (X*)appy_shared();
-    Y* const ys = (Y*)(appy_shared() + kDeep * PieceX::kStride * sizeof(X));
-    const int y = threadIdx.x / kAcross, x = threadIdx.x % kAcross;
-    // A thread's rows are kX neighbours each, which it loads at once; so are its columns.
-    const auto row_at = [&](int m) { return m / kX * (kDown * kX) + y * kX + m % kX; };
-    const auto column_at = [&](int n) { return n / kY * (kAcross * kY) + x * kY + n % kY; };
-    S sums[kRowsEach][kColumnsEach];
-#pragma unroll
-    for (int m = 0; m < kRowsEach; ++m) {
-      const i64 r = row0 + row_at(m), end = r < rows ? width(r) : 0;
-#pragma unroll
-      for (int n = 0; n < kColumnsEach; ++n) {
-        const i64 c = column0 + column_at(n);
-        sums[m][n] = c < end ? first(r, c) : S();
-      }
-    }
-    PieceX next_x;
-    PieceY next_y;
-    const auto of_row = [&](i64 r, i64 k) { return Steps::kOfRows ? steps.has(r, k) : k < steps.end; };
-    const auto of_column = [&](i64 c, i64 k) { return Steps::kOfColumns ? steps.has(c, k) : k < steps.end; };
-    const auto read = [&](i64 k) {
-      next_x.read(row0, rows, k, Steps::kOfRows ? steps.all(k, kDeep) : k + kDeep <= steps.end, of_row, X(), row);
-      next_y.read(column0, columns, k, Steps::kOfColumns ? steps.all(k, kDeep) : k + kDeep <= steps.end, of_column,
-                  Y(), column);
-    };
-// The first turn only reads: written twice, reading would be a quarter of what the compiler has to do.
-#pragma unroll 1
-    for (i64 k = steps.begin - kDeep; k < steps.end; k += kDeep) {
-      const bool computes = k >= steps.begin;
-      if (computes) {
-        barrier_block();
-        next_x.put(xs);
-        next_y.put(ys);
-        barrier_block();
-      }
-      if (k + kDeep < steps.end) read(k + kDeep);
-      if (!computes) continue;
-      const auto has = [&](int m, int n, int at) {
-        if (Steps::kOfRows) return steps.has(row0 + row_at(m), k + at);
-        return !Steps::kOfColumns || steps.has(column0 + column_at(n), k + at);
-      };
-      const auto one = [&](int at, bool all) {
-        Several<X, kX> a[kRowsEach / kX];
-        Several<Y, kY> b[kColumnsEach / kY];
-#pragma unroll
-        for (int m = 0; m < kRowsEach; m += kX) a[m / kX] = *(const Several<X, kX>*)(xs + at * PieceX::kStride + row_at(m));
-#pragma unroll
-        for (int n = 0; n < kColumnsEach; n += kY)
-          b[n / kY] = *(const Several<Y, kY>*)(ys + at * PieceY::kStride + column_at(n));
-#pragma unroll
-        for (int m = 0; m < kRowsEach; ++m) {
-#pragma unroll
-          for (int n = 0; n < kColumnsEach; ++n) {
-            if (all || has(m, n, at)) step(sums[m][n], a[m / kX].v[m % kX], b[n / kY].v[n % kY]);
-          }
-        }
-      };
-      if (steps.all(k, kDeep)) {
-#pragma unroll 4
-        for (int at = 0; at < kDeep; ++at) one(at, true);
-      } else {
-        const int left = steps.end - k < kDeep ? (int)(steps.end - k) : kDeep;
-#pragma unroll 1
-        for (int at = 0; at < left; ++at) one(at, false);
-      }
-    }
-#pragma unroll
-    for (int m = 0; m < kRowsEach; ++m) {
-      const i64 r = row0 + row_at(m), end = r < rows ? width(r) : 0;
-      decltype(before(0, 0)) held[kColumnsEach];
-#pragma unroll
-      for (int n = 0; n < kColumnsEach; ++n) {
-        const i64 c = column0 + column_at(n);
-        if (c < end) held[n] = before(r, c);
-      }
-#pragma unroll
-      for (int n = 0; n < kColumnsEach; ++n) {
-        const i64 c = column0 + column_at(n);
-        if (c < end) last(r, c, sums[m][n], held[n]);
-      }
-    }
-  }
+template <class V, int kTerms> struct ElementOf {
+  typedef double type;
 };
-
-/// An operand of pieces under way: for each of kTerms values, kDeep rows of kSize elements as in a Piece.
+template <class V> struct ElementOf<V, 0> {
+  typedef V type;
+};
+/// What a row or a column has, in pieces in shared memory; with kTerms these numbers have planes of their own. There a
+/// step is a line, 4 elements longer than it is filled, as is a row's where those of a step are no neighbours in memory:
+/// what a warp copies from one line should come to one line. Neighbours in either direction are in other banks.
 template <class V, int kBlock, int kSize, int kDeep, int kTerms, bool kAlongSteps> struct Operand {
-  typedef Piece<V, kBlock, kSize, kDeep, kAlongSteps> Read;
-  static constexpr int kStride = Read::kStride, kPlane = kDeep * kStride;
+  static constexpr bool kOfSteps = kTerms == 0 || !kAlongSteps;
+  static constexpr int kPlace = kOfSteps ? 1 : kDeep + 4, kStep = kOfSteps ? kSize + 4 : 1;
+  static constexpr int kPlane = kOfSteps ? kDeep * kStep : kSize * kPlace;
+  // A sector of memory, or all steps of a piece.
+  static constexpr int kRun = !kOfSteps ? kDeep : sizeof(V) >= 16 ? 2 : sizeof(V) >= 8 ? 4 : 8;
+  typedef Piece<V, kBlock, kSize, kDeep, kAlongSteps, kRun> Read;
+  typedef V Value;
+  typedef typename ElementOf<V, kTerms>::type Element;
+  static constexpr int kBytes = kPlane * (kTerms ? kTerms : 1) * (int)sizeof(Element);
 
-  static __device__ __forceinline__ double* element(double* piece, int at) {
-    return piece + Read::step(at) * kStride + Read::place(at);
+  static __device__ __forceinline__ Element* element(Element* piece, int at) {
+    return piece + Read::step(at) * kStep + Read::place(at) * kPlace;
   }
-  /// Copies that go on while the thread does. Where there is no step: what V says.
+  /// Begins copies, which go on while the thread does.
   template <class Has, class Fetch>
-  static __device__ __forceinline__ void fetch(double* piece, i64 first, i64 size, i64 k, bool all, Has has, V nothing,
+  static __device__ __forceinline__ void fetch(Element* piece, i64 first, i64 size, i64 k, bool all, Has has, V nothing,
                                                Fetch fetch_one) {
     if (first + kSize <= size && all) {
 #pragma unroll
@@ -332,12 +253,16 @@ template <class V, int kBlock, int kSize, int kDeep, int kTerms, bool kAlongStep
       }
     }
   }
-  static __device__ __forceinline__ void put_one(double* to, const V& value) {
-    const double* const from = (const double*)&value;
+  static __device__ __forceinline__ void put_one(Element* to, const V& value) {
+    if constexpr (kTerms == 0) {
+      *to = value;
+    } else {
+      const double* const from = (const double*)&value;
 #pragma unroll
-    for (int t = 0; t < kTerms; ++t) to[t * kPlane] = from[t];
+      for (int t = 0; t < kTerms; ++t) to[t * kPlane] = from[t];
+    }
   }
-  static __device__ __forceinline__ void put(double* piece, const Read& read) {
+  static __device__ __forceinline__ void put(Element* piece, const Read& read) {
 #pragma unroll
     for (int e = 0; e < Read::kEach; ++e) {
       const int at = threadIdx.x + e * kBlock;
@@ -345,31 +270,177 @@ template <class V, int kBlock, int kSize, int kDeep, int kTerms, bool kAlongStep
       put_one(element(piece, at), read.held[e]);
     }
   }
-  /// Is one that this thread has brought not finite?
-  static __device__ __forceinline__ bool any_infinite(double* piece) {
+  /// Of numbers: is one that this thread has brought not finite?
+  static __device__ __forceinline__ bool any_infinite(const Element* piece) {
     bool any = false;
 #pragma unroll 1
     for (int at = threadIdx.x; at < Read::kAll; at += kBlock) {
 #pragma unroll
-      for (int t = 0; t < kTerms; ++t) any |= !(fabs(element(piece, at)[t * kPlane]) <= 1.7976931348623157e308);
+      for (int t = 0; t < kTerms; ++t) any |= !(fabs(element((Element*)piece, at)[t * kPlane]) <= 1.7976931348623157e308);
     }
     return any;
   }
 };
 
+/// Brings the pieces of a tile to shared memory, where kStages of them have a place. kXAhead: Row is a function that
+/// begins to copy what a row has, else one that returns it.
+template <class OfX, class OfY, int kDeep, int kStages, bool kXAhead, bool kYAhead, class Steps, class Row, class Column>
+struct Pieces {
+  i64 row0, rows, column0, columns;
+  Steps steps;
+  Row row;
+  Column column;
+  typename OfX::Value no_x;  // where there is no step
+  typename OfY::Value no_y;
+  typename OfX::Read next_x;
+  typename OfY::Read next_y;
+  static constexpr int kBytes = OfX::kBytes + OfY::kBytes;
+
+  static __device__ __forceinline__ typename OfX::Element* x_of(int number) {
+    return (typename OfX::Element*)(appy_shared() + number * kBytes);
+  }
+  static __device__ __forceinline__ typename OfY::Element* y_of(int number) {
+    return (typename OfY::Element*)(appy_shared() + number * kBytes + OfX::kBytes);
+  }
+  /// All threads have left what was in the piece's place before.
+  __device__ __forceinline__ void begin(i64 k, int number) {
+    if (k < steps.end) {
+      const bool whole = k + kDeep <= steps.end, all = steps.all(k, kDeep);
+      const auto of_row = [&](i64 r, i64 at) { return Steps::kOfRows ? steps.has(r, at) : at < steps.end; };
+      const auto of_column = [&](i64 c, i64 at) { return Steps::kOfColumns ? steps.has(c, at) : at < steps.end; };
+      if constexpr (kXAhead) {
+        OfX::fetch(x_of(number), row0, rows, k, Steps::kOfRows ? all : whole, of_row, no_x, row);
+      } else {
+        next_x.read(row0, rows, k, Steps::kOfRows ? all : whole, of_row, no_x, row);
+      }
+      if constexpr (kYAhead) {
+        OfY::fetch(y_of(number), column0, columns, k, Steps::kOfColumns ? all : whole, of_column, no_y, column);
+      } else {
+        next_y.read(column0, columns, k, Steps::kOfColumns ? all : whole, of_column, no_y, column);
+      }
+    }
+    appy_commit_copies();
+  }
+  __device__ __forceinline__ void end(i64 k, int number) {
+    if (k >= steps.end) return;
+    if constexpr (!kXAhead) OfX::put(x_of(number), next_x);
+    if constexpr (!kYAhead) OfY::put(y_of(number), next_y);
+  }
+  /// For each piece, by its first step and its number, `meet` makes all threads wait for each other, and `compute`
+  /// follows.
+  template <class Meet, class Compute> __device__ __forceinline__ void run(Meet meet, Compute compute) {
+    barrier_block();  // the tile before needs its pieces no longer
+    int here = 0, there = 0;
+// The first turns only bring pieces: written twice, bringing them would be a third of what the compiler has to do.
+#pragma unroll 1
+    for (i64 k = steps.begin - (kStages - 1) * kDeep; k < steps.end; k += kDeep) {
+      const bool computes = k >= steps.begin;
+      if (computes) {
+        appy_await_copies_but<kStages - 2>();
+        meet(k, here);
+      }
+      begin(k + (kStages - 1) * kDeep, there);
+      if (computes) compute(k, here);
+      end(k + (kStages - 1) * kDeep, there);
+      there = there == kStages - 1 ? 0 : there + 1;
+      if (computes) here = here == kStages - 1 ? 0 : here + 1;
+    }
+    appy_await_copies_but<0>();
+  }
+};
+
+/// A tile of sums: each thread has kRowsEach times kColumnsEach of them, each summed in the order of its steps.
+template <int kBlock, int kRowsEach, int kColumnsEach, int kStages> struct SumTile {
+  static constexpr int kAcross = kBlock >= 256 ? 16 : kBlock >= 64 ? 8 : 4, kDown = kBlock / kAcross, kDeep = 16;
+  static constexpr int kRows = kDown * kRowsEach, kColumns = kAcross * kColumnsEach;
+
+  template <class S, class X, class Y, bool kXAlong, bool kYAlong, bool kXAhead, bool kYAhead, class Row, class Column,
+            class Width, class Steps, class Step, class First, class Before, class Last>
+  static __device__ __forceinline__ void run(i64 row0, i64 rows, i64 column0, i64 columns, Steps steps, Row row,
+                                             Column column, Width width, Step step, First first, Before before,
+                                             Last last) {
+    typedef Operand<X, kBlock, kRows, kDeep, 0, kXAlong> OfX;
+    typedef Operand<Y, kBlock, kColumns, kDeep, 0, kYAlong> OfY;
+    constexpr int kX = Together<X, kRowsEach>::count, kY = Together<Y, kColumnsEach>::count;
+    const int y = threadIdx.x / kAcross, x = threadIdx.x % kAcross;
+    // A thread's rows are kX neighbours each, which it loads at once; so are its columns.
+    const auto row_at = [&](int m) { return m / kX * (kDown * kX) + y * kX + m % kX; };
+    const auto column_at = [&](int n) { return n / kY * (kAcross * kY) + x * kY + n % kY; };
+    S sums[kRowsEach][kColumnsEach];
+#pragma unroll
+    for (int m = 0; m < kRowsEach; ++m) {
+      const i64 r = row0 + row_at(m), end = r < rows ? width(r) : 0;
+#pragma unroll
+      for (int n = 0; n < kColumnsEach; ++n) {
+        const i64 c = column0 + column_at(n);
+        sums[m][n] = c < end ? first(r, c) : S();
+      }
+    }
+    Pieces<OfX, OfY, kDeep, kStages, kXAhead, kYAhead, Steps, Row, Column> pieces = {row0, rows, column0, columns, steps,
+                                                                                    row,  column};
+    const auto meet = [&](i64, int) { barrier_block(); };
+    pieces.run(meet, [&](i64 k, int number) {
+      const X* const xs = pieces.x_of(number);
+      const Y* const ys = pieces.y_of(number);
+      const auto has = [&](int m, int n, int at) {
+        if (Steps::kOfRows) return steps.has(row0 + row_at(m), k + at);
+        return !Steps::kOfColumns || steps.has(column0 + column_at(n), k + at);
+      };
+      const auto one = [&](int at, bool all) {
+        Several<X, kX> a[kRowsEach / kX];
+        Several<Y, kY> b[kColumnsEach / kY];
+#pragma unroll
+        for (int m = 0; m < kRowsEach; m += kX) a[m / kX] = *(const Several<X, kX>*)(xs + at * OfX::kStep + row_at(m));
+#pragma unroll
+        for (int n = 0; n < kColumnsEach; n += kY)
+          b[n / kY] = *(const Several<Y, kY>*)(ys + at * OfY::kStep + column_at(n));
+#pragma unroll
+        for (int m = 0; m < kRowsEach; ++m) {
+#pragma unroll
+          for (int n = 0; n < kColumnsEach; ++n) {
+            if (all || has(m, n, at)) step(sums[m][n], a[m / kX].v[m % kX], b[n / kY].v[n % kY]);
+          }
+        }
+      };
+      if (steps.all(k, kDeep)) {
+#pragma unroll 4
+        for (int at = 0; at < kDeep; ++at) one(at, true);
+      } else {
+        const int left = steps.end - k < kDeep ? (int)(steps.end - k) : kDeep;
+#pragma unroll 1
+        for (int at = 0; at < left; ++at) one(at, false);
+      }
+    });
+#pragma unroll
+    for (int m = 0; m < kRowsEach; ++m) {
+      const i64 r = row0 + row_at(m), end = r < rows ? width(r) : 0;
+      decltype(before(0, 0)) held[kColumnsEach];
+#pragma unroll
+      for (int n = 0; n < kColumnsEach; ++n) {
+        const i64 c = column0 + column_at(n);
+        if (c < end) held[n] = before(r, c);
+      }
+#pragma unroll
+      for (int n = 0; n < kColumnsEach; ++n) {
+        const i64 c = column0 + column_at(n);
+        if (c < end) last(r, c, sums[m][n], held[n]);
+      }
+    }
+  }
+};
+
 /// Sums of kTerms products of f64 by the tensor cores. Each warp has 32 rows and 32 columns; kDown times kAcross of them
 /// are a tile, and kShares such groups of warps each have a part of the steps of a piece. Pieces are copied into shared
-/// memory kStages ahead.
-template <int kBlock, int kDown, int kAcross, int kShares, int kTerms> struct TensorTile {
-  static constexpr int kRows = 32 * kDown, kColumns = 32 * kAcross, kDeep = 16 / kTerms, kStages = 3;
+/// memory ahead.
+template <int kBlock, int kDown, int kAcross, int kShares, int kTerms, int kStages> struct TensorTile {
+  static constexpr int kRows = 32 * kDown, kColumns = 32 * kAcross, kDeep = 16 / kTerms;
   static constexpr int kShare = kDeep / kShares;  // steps of a piece that a warp has
-  static constexpr int kPlane = kDeep * (kRows + kColumns + 8), kPiece = kPlane * kTerms;
 
   /// Which of the tile's sums a thread begins or keeps: neighbours in a row are neighbouring threads'.
-  static constexpr int kEach = kRows * kColumns / kBlock;
+  static constexpr int kEach = kRows * kColumns / kBlock, kTogether = 4;  // so many loads are under way at once
   static __device__ __forceinline__ int place(int e) { return threadIdx.x + e * kBlock; }
 
-  /// kXAhead: Row is a function that begins to copy what a row has, else one that returns it.
+  /// kFromZero: all sums begin there. kCrossed: a term has values of different numbers of the row and the column.
   template <class S, class X, class Y, bool kXAlong, bool kYAlong, bool kXAhead, bool kYAhead, bool kFromZero,
             int kCrossed, class Row, class Column, class Width, class Steps, class First, class Before, class Last>
   static __device__ __forceinline__ void run(i64 row0, i64 rows, i64 column0, i64 columns, Steps steps, Row row,
@@ -391,10 +462,16 @@ template <int kBlock, int kDown, int kAcross, int kShares, int kTerms> struct Te
 #pragma unroll
       for (int i = 0; i < 32; ++i) sums[i / 16][i / 4 % 4][i % 4] = share == 0 || kUneven ? 0.0 : -0.0;
     } else {
-#pragma unroll 4
-      for (int e = 0; e < kEach; ++e) {
-        const i64 r = row0 + place(e) / kColumns, c = column0 + place(e) % kColumns;
-        if (r < rows && c < width(r)) shared[place(e)] = first(r, c).v0;
+#pragma unroll 1
+      for (int begin = 0; begin < kEach; begin += kTogether) {
+        double sum[kTogether];
+#pragma unroll
+        for (int e = 0; e < kTogether; ++e) {
+          const i64 r = row0 + place(begin + e) / kColumns, c = column0 + place(begin + e) % kColumns;
+          sum[e] = r < rows && c < width(r) ? first(r, c).v0 : 0.0;
+        }
+#pragma unroll
+        for (int e = 0; e < kTogether; ++e) shared[place(begin + e)] = sum[e];
       }
       barrier_block();
 #pragma unroll
@@ -406,58 +483,21 @@ template <int kBlock, int kDown, int kAcross, int kShares, int kTerms> struct Te
       }
       barrier_block();
     }
-    typename OfX::Read next_x;
-    typename OfY::Read next_y;
-    const auto of_row = [&](i64 r, i64 k) { return Steps::kOfRows ? steps.has(r, k) : k < steps.end; };
-    const auto of_column = [&](i64 c, i64 k) { return Steps::kOfColumns ? steps.has(c, k) : k < steps.end; };
+    Pieces<OfX, OfY, kDeep, kStages, kXAhead, kYAhead, Steps, Row, Column> pieces = {row0, rows, column0, columns, steps,
+                                                                                    row,  column};
     // Where there is no step there are products of 0 and -0: they change no sum, whatever its sign.
-    const X no_x = {};
-    Y no_y;
 #pragma unroll
-    for (int t = 0; t < kTerms; ++t) ((double*)&no_y)[t] = -0.0;
-    // All threads have left what was in the piece's place before.
-    const auto begin = [&](i64 k, double* piece) {
-      if (k < steps.end) {
-        const bool all_x = Steps::kOfRows ? steps.all(k, kDeep) : k + kDeep <= steps.end;
-        const bool all_y = Steps::kOfColumns ? steps.all(k, kDeep) : k + kDeep <= steps.end;
-        if constexpr (kXAhead) {
-          OfX::fetch(piece, row0, rows, k, all_x, of_row, no_x, row);
-        } else {
-          next_x.read(row0, rows, k, all_x, of_row, no_x, row);
-        }
-        if constexpr (kYAhead) {
-          OfY::fetch(piece + kTerms * OfX::kPlane, column0, columns, k, all_y, of_column, no_y, column);
-        } else {
-          next_y.read(column0, columns, k, all_y, of_column, no_y, column);
-        }
-      }
-      appy_commit_copies();
+    for (int t = 0; t < kTerms; ++t) ((double*)&pieces.no_y)[t] = -0.0;
+    bool careful;  // where some have the step and others do not, what is multiplied by 0 there may not be a number
+    const auto meet = [&](i64 k, int number) {
+      careful = false;
+      if (!kUneven || steps.all(k, kDeep)) return barrier_block();
+      careful = minus || (Steps::kOfRows ? OfY::any_infinite(pieces.y_of(number)) : OfX::any_infinite(pieces.x_of(number)));
+      delay();
+      careful = __syncthreads_or(careful) != 0;
     };
-    const auto end = [&](i64 k, double* piece) {
-      if (k >= steps.end) return;
-      if constexpr (!kXAhead) OfX::put(piece, next_x);
-      if constexpr (!kYAhead) OfY::put(piece + kTerms * OfX::kPlane, next_y);
-    };
-    int here = 0, there = 0;  // whose turn it is to be computed, and to be brought
-// The first turns only bring pieces: written twice, bringing them would be a third of what the compiler has to do.
-#pragma unroll 1
-    for (i64 k = steps.begin - (kStages - 1) * kDeep; k < steps.end; k += kDeep) {
-      const i64 next = k + (kStages - 1) * kDeep;
-      const bool computes = k >= steps.begin;
-      double *const xs = shared + here * kPiece, *const ys = xs + kTerms * OfX::kPlane;
-      bool careful = false;
-      if (computes) {
-        appy_await_copies_but<kStages - 2>();
-        // Where some have the step and others do not, what the others have to be multiplied by 0 may not be a number.
-        if (kUneven && !steps.all(k, kDeep)) {
-          careful = minus || (Steps::kOfRows ? OfY::any_infinite(ys) : OfX::any_infinite(xs));
-          delay();
-          careful = __syncthreads_or(careful) != 0;
-        } else {
-          barrier_block();
-        }
-      }
-      begin(next, shared + there * kPiece);
+    pieces.run(meet, [&](i64 k, int number) {
+      const double *const xs = pieces.x_of(number), *const ys = pieces.y_of(number);
       if (careful) {
         const int to = steps.end - k < kShare * (share + 1) ? (int)(steps.end - k) : kShare * (share + 1);
         double slow[32];  // in memory, for a loop instead of a copy of it for each of them
@@ -471,36 +511,34 @@ template <int kBlock, int kDown, int kAcross, int kShares, int kTerms> struct Te
             if (!steps.has(Steps::kOfRows ? row0 + r : column0 + c, k + at)) continue;
 #pragma unroll
             for (int t = 0; t < kTerms; ++t)
-              slow[i] = fma(xs[t * OfX::kPlane + at * OfX::kStride + r],
-                            ys[(t ^ kCrossed) * OfY::kPlane + at * OfY::kStride + c], slow[i]);
+              slow[i] = fma(xs[t * OfX::kPlane + at * OfX::kStep + r * OfX::kPlace],
+                            ys[(t ^ kCrossed) * OfY::kPlane + at * OfY::kStep + c * OfY::kPlace], slow[i]);
           }
         }
 #pragma unroll
         for (int i = 0; i < 32; ++i) sums[i / 16][i / 4 % 4][i % 4] = slow[i];
-      } else if (computes) {
-        const double* const x = xs + (kShare * share + member) * OfX::kStride + top + group;
-        const double* const y = ys + (kShare * share + member) * OfY::kStride + left + group;
+      } else {
+        const double* const x = xs + (kShare * share + member) * OfX::kStep + (top + group) * OfX::kPlace;
+        const double* const y = ys + (kShare * share + member) * OfY::kStep + (left + group) * OfY::kPlace;
         // The steps of one term stand before those of the other.
-        const auto of_x = [&](int at) { return x + at / kShare * OfX::kPlane + at % kShare * OfX::kStride; };
-        const auto of_y = [&](int at) {
-          return y + (at / kShare ^ kCrossed) * OfY::kPlane + at % kShare * OfY::kStride;
+        const auto of_x = [&](int at, int r) {
+          return x[at / kShare * OfX::kPlane + at % kShare * OfX::kStep + r * OfX::kPlace];
+        };
+        const auto of_y = [&](int at, int c) {
+          return y[(at / kShare ^ kCrossed) * OfY::kPlane + at % kShare * OfY::kStep + c * OfY::kPlace];
         };
 #pragma unroll 1
         for (int at = 0; at < kShare * kTerms; at += 8) {
           double a[2][4], b[4][2];
 #pragma unroll
-          for (int i = 0; i < 8; ++i) a[i / 4][i % 4] = of_x(at + 4 * (i % 4 / 2))[16 * (i / 4) + 8 * (i % 2)];
+          for (int i = 0; i < 8; ++i) a[i / 4][i % 4] = of_x(at + 4 * (i % 4 / 2), 16 * (i / 4) + 8 * (i % 2));
 #pragma unroll
-          for (int i = 0; i < 8; ++i) b[i / 2][i % 2] = of_y(at + 4 * (i % 2))[8 * (i / 2)];
+          for (int i = 0; i < 8; ++i) b[i / 2][i % 2] = of_y(at + 4 * (i % 2), 8 * (i / 2));
 #pragma unroll
           for (int i = 0; i < 8; ++i) appy_multiply_f64(sums[i / 4][i % 4], a[i / 4], b[i % 4]);
         }
       }
-      end(next, shared + there * kPiece);
-      there = there == kStages - 1 ? 0 : there + 1;
-      if (computes) here = here == kStages - 1 ? 0 : here + 1;
-    }
-    appy_await_copies_but<0>();
+    });
     // The warps' parts of each sum, one after the other.
 #pragma unroll
     for (int turn = 0; turn < kShares; ++turn) {
@@ -514,7 +552,6 @@ template <int kBlock, int kDown, int kAcross, int kShares, int kTerms> struct Te
       }
     }
     barrier_block();
-    constexpr int kTogether = 4;  // what they load is under way at once
 #pragma unroll 1
     for (int begin = 0; begin < kEach; begin += kTogether) {
       decltype(before(0, 0)) held[kTogether];

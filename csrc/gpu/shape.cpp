@@ -102,13 +102,13 @@ KernelShape by_trip_counts(const Sizes& sizes, const KernelCode& code, const Pro
 
 /// How many tiles that is.
 int64_t tiles_of(const Sizes& sizes, const ProductSize& product, const KernelShape& shape, TileSize size) {
-  const Tiling tiling = tiling_of(product.product, size, shape.block);
-  const int64_t down = (sizes.at(product.rows, 0) + tiling.rows - 1) / tiling.rows;
-  const int64_t across = (sizes.at(product.columns, 0) + tiling.columns - 1) / tiling.columns;
+  const Tiling tiling = tiling_of(product.product, size, shape.block, shape.shared);
+  const int64_t rows = sizes.at(product.rows, 0), columns = sizes.at(product.columns, 0);
+  const int64_t down = (rows + tiling.rows - 1) / tiling.rows, across = (columns + tiling.columns - 1) / tiling.columns;
   const int64_t all = std::max<int64_t>(down, 0) * std::max<int64_t>(across, 0) * sizes.product(product.repeats, 1);
   if (product.product.rectangular || down < 1) return all;
   // A triangle with the tiles of its diagonal, and what rows there are beyond it.
-  return all - all * std::min(across, down) / (2 * down) + std::min(across, down) / 2;
+  return all - all / 2 * std::min(columns, rows) / rows + std::min(across, down) / 2;
 }
 
 /// Tiles pay where there are enough to keep the multiprocessors busy, and enough steps for what is shared to be used.
@@ -122,18 +122,20 @@ TileSize tile_size_for(const Sizes& sizes, const ProductSize& product, const Ker
   constexpr int64_t many = 128;
   const auto fits = [&](TileSize size) {
     const auto most = static_cast<size_t>(device.shared_bytes_per_block_opt_in);
-    return tiling_of(product.product, size, shape.block).shared_bytes <= most;
+    return tiling_of(product.product, size, shape.block, shape.shared).shared_bytes <= most;
   };
   const int64_t large = tiles_of(sizes, product, shape, TileSize::large),
                 small = tiles_of(sizes, product, shape, TileSize::small), all = device.multiprocessors;
   const bool both = sizes.at(product.steps, 0) >= many && fits(TileSize::large);
-  if (tiling_of(product.product, TileSize::large, shape.block).tensor) {
-    // The last tiles that a multiprocessor has keep it while others have nothing left to do. A large tile reads less.
+  if (tiling_of(product.product, TileSize::large, shape.block, shape.shared).tensor) {
+    // The multiprocessor with most tiles keeps the others waiting; the last one of an odd number it computes alone,
+    // when nobody works while that one waits for memory. A large tile reads less.
     const auto time = [&](TileSize size, int64_t tiles) {
-      const Tiling tiling = tiling_of(product.product, size, shape.block);
-      return (tiles + all - 1) / all * tiling.rows * tiling.columns;
+      const Tiling tiling = tiling_of(product.product, size, shape.block, shape.shared);
+      const int64_t most = (tiles + all - 1) / all;
+      return (3 * most + 2 * (most % 2)) * tiling.rows * tiling.columns;
     };
-    if (both && large >= all / 2 && 4 * time(TileSize::large, large) <= 5 * time(TileSize::small, small))
+    if (both && large >= all / 2 && 20 * time(TileSize::large, large) <= 21 * time(TileSize::small, small))
       return TileSize::large;
   } else if (both && large >= all) {
     return TileSize::large;
@@ -147,7 +149,8 @@ size_t tile_bytes(const Sizes& sizes, const KernelShape& shape) {
   size_t bytes = 0;
   for (size_t k = 0; k < products.size() && k < 32; ++k) {
     const TileSize size = shape.tile_size(k);
-    if (size != TileSize::none) bytes = std::max(bytes, tiling_of(products[k].product, size, shape.block).shared_bytes);
+    if (size != TileSize::none)
+      bytes = std::max(bytes, tiling_of(products[k].product, size, shape.block, shape.shared).shared_bytes);
   }
   return bytes;
 }
@@ -261,8 +264,19 @@ KernelShape shape_for(const Sizes& sizes, const KernelCode& code, const Properti
   KernelShape shape = by_trip_counts(sizes, code, device);
   wish.grant(shape);
   const std::vector<ProductSize>& products = sizes.part().products;
-  for (size_t k = 0; !wish.tiles && k < products.size() && k < 32; ++k) {
-    shape.tiles |= static_cast<uint64_t>(tile_size_for(sizes, products[k], shape, device)) << (2 * k);
+  const auto choose_tiles = [&] {
+    for (size_t k = 0; !wish.tiles && k < products.size() && k < 32; ++k) {
+      shape.tiles |= static_cast<uint64_t>(tile_size_for(sizes, products[k], shape, device)) << (2 * k);
+    }
+  };
+  choose_tiles();
+  // Blocks are for the tiles, if there are any, and not for what workers would do instead of them.
+  const int usual = KernelShape().block;
+  if (shape.tiles && shape.block != usual && !wish.block) {
+    shape.lanes = shape.lanes == shape.block && !wish.lanes ? usual : std::min(shape.lanes, usual);
+    shape.block = usual;
+    if (!wish.tiles) shape.tiles = 0;
+    choose_tiles();
   }
   for (const int lanes : {shape.lanes, wish.lanes ? shape.lanes : shape.block}) {
     KernelShape with_shared = shape;

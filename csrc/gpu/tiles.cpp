@@ -150,16 +150,19 @@ void Writer::value_function(const std::string& head, const Product& p, const std
 bool Writer::can_copy(const std::vector<const Value*>& values) const {
   return std::all_of(values.begin(), values.end(), [&](const Value* v) {
     const Op* load = v->op;
-    return load && load->code == Opcode::load_ && load->view()->type.dtype == v->type.dtype &&
-           v->type.dtype == ir::DType::f64_ && !is_unaligned(*load->view()) && !is_in_shared(*load->view());
+    const ir::DType type = v->type.dtype;
+    const auto size = ir::size_of(type);
+    return load && load->code == Opcode::load_ && load->view()->type.dtype == type && (size == 4 || size == 8) &&
+           !is_unaligned(*load->view()) && !is_in_shared(*load->view());
   });
 }
 
-/// A function that begins to copy them, each `apart` from the one before.
-void Writer::copy_function(const std::string& name, const Product& p, const std::vector<const Value*>& values,
+/// A function that begins to copy them: numbers `apart` from each other, or the members of a struct.
+void Writer::copy_function(const std::string& name, const std::string& type, const Product& p,
+                           const std::vector<const Value*>& values,
                            const std::vector<std::pair<const Op*, std::string>>& at) {
   const std::string to = names_.fresh("", "to"), apart = names_.fresh("", "apart");
-  open("const auto " + name + " = [&](double* " + to + ", int " + apart + ", i64 " + at[0].second + ", i64 " +
+  open("const auto " + name + " = [&](" + type + "* " + to + ", int " + apart + ", i64 " + at[0].second + ", i64 " +
        at[1].second + ")");
   declare_at(p, at);
   Wanted wanted;
@@ -167,8 +170,10 @@ void Writer::copy_function(const std::string& name, const Product& p, const std:
     for (const Value* operand : v->op->operands) want(*operand, p, wanted);
   }
   write_wanted(p, wanted);
-  for (size_t k = 0; k < values.size(); ++k)
-    put("copy_ahead(" + to + (k ? " + " + apart : "") + ", &" + element(*values[k]->op) + ");");
+  for (size_t k = 0; k < values.size(); ++k) {
+    const std::string number = to + (k ? " + " + apart : ""), member = "&" + to + "->v" + std::to_string(k);
+    put("copy_ahead(" + (type == "double" ? number : member) + ", &" + element(*values[k]->op) + ");");
+  }
   close(";");
 }
 
@@ -185,7 +190,7 @@ void Writer::known_of_tile(const Product& p) {
 
 void Writer::tiles(const Op& outermost) {
   const Product p = *passes::product_of(outermost);
-  const Tiling tiling = tiling_of(p, tile_size(outermost), options_.shape.block);
+  const Tiling tiling = tiling_of(p, tile_size(outermost), options_.shape.block, options_.shape.shared);
   code_.tiles = true;
   code_.shared_bytes = std::max(code_.shared_bytes, tiling.shared_bytes);
   const auto level = std::exchange(level_, Level::thread);
@@ -278,16 +283,18 @@ void Writer::tiles(const Op& outermost) {
                     element = " = [&](i64 " + r + ", i64 " + c;
   // Where a row has no column nothing says that what it would need is there.
   const bool may_be_empty = !p.rectangular && passes::Ranges(graph_).trips(columns).lo < 1;
-  const bool row_ahead = tiling.tensor && !may_be_empty && can_copy(p.of_row),
-             column_ahead = tiling.tensor && can_copy(p.of_column);
+  // In shared memory a step of sums that keep their order is a line: not for what is a line of another direction.
+  const bool row_along = runs_along_steps(p, p.of_row, rows), column_along = runs_along_steps(p, p.of_column, columns);
+  const bool row_ahead = !may_be_empty && (tiling.tensor || !row_along) && can_copy(p.of_row),
+             column_ahead = (tiling.tensor || !column_along) && can_copy(p.of_column);
   if (row_ahead) {
-    copy_function(of_row, p, p.of_row, {{&rows, r}, {&steps, k}});
+    copy_function(of_row, tiling.tensor ? "double" : row_type, p, p.of_row, {{&rows, r}, {&steps, k}});
   } else {
     value_function("const auto " + of_row + row_and_step + row_type, p, p.of_row, {{&rows, r}, {&steps, k}},
                    may_be_empty ? "if (" + width + "(" + r + ") <= 0) return {};" : "");
   }
   if (column_ahead) {
-    copy_function(of_column, p, p.of_column, {{&columns, c}, {&steps, k}});
+    copy_function(of_column, tiling.tensor ? "double" : column_type, p, p.of_column, {{&columns, c}, {&steps, k}});
   } else {
     value_function("const auto " + of_column + column_and_step + column_type, p, p.of_column,
                    {{&columns, c}, {&steps, k}});
@@ -303,13 +310,10 @@ void Writer::tiles(const Op& outermost) {
                held + ")",
            told, loads, held, {{&rows, r}, {&columns, c}});
   const auto yes_or_no = [](bool yes) { return std::string(yes ? "true" : "false"); };
-  std::string types = sums_type + ", " + row_type + ", " + column_type + ", " +
-                      yes_or_no(runs_along_steps(p, p.of_row, rows)) + ", " +
-                      yes_or_no(runs_along_steps(p, p.of_column, columns));
-  if (tiling.tensor) {
-    types += ", " + yes_or_no(row_ahead) + ", " + yes_or_no(column_ahead) + ", " + yes_or_no(is_zero(*inits[0])) +
-             ", " + (p.crossed ? "1" : "0");
-  }
+  std::string types =
+      sums_type + ", " + row_type + ", " + column_type + ", " + yes_or_no(row_along) + ", " + yes_or_no(column_along);
+  types += ", " + yes_or_no(row_ahead) + ", " + yes_or_no(column_ahead);
+  if (tiling.tensor) types += ", " + yes_or_no(is_zero(*inits[0])) + ", " + (p.crossed ? "1" : "0");
   put(tile + "::run<" + types + ">(" + row + ", " + height + ", " + column + ", " + across + ", " + n + ", " + of_row +
       ", " + of_column + ", " + width + ", " + (tiling.tensor ? "" : step + ", ") + first + ", " + before + ", " +
       last + ");");

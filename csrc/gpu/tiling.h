@@ -18,7 +18,7 @@ struct Tiling {
   size_t order_at = 0;  // where in them the order of the tiles is kept, unless all rows have as many columns
 };
 
-/// `size` is not none.
-Tiling tiling_of(const passes::Product&, TileSize size, int block);
+/// `size` is not none. `beside_arrays`: in shared memory, with which that has to be divided.
+Tiling tiling_of(const passes::Product&, TileSize size, int block, bool beside_arrays);
 
 }  // namespace appy::gpu

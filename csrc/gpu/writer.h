@@ -132,7 +132,8 @@ class Writer {
   void known_of_tile(const passes::Product&);
   void declare_at(const passes::Product&, const std::vector<std::pair<const ir::Op*, std::string>>& at);
   bool can_copy(const std::vector<const ir::Value*>& values) const;
-  void copy_function(const std::string& name, const passes::Product&, const std::vector<const ir::Value*>& values,
+  void copy_function(const std::string& name, const std::string& type, const passes::Product&,
+                     const std::vector<const ir::Value*>& values,
                      const std::vector<std::pair<const ir::Op*, std::string>>& at);
   std::string struct_of(const std::string& name, const std::vector<const ir::Value*>& values);
   void write_wanted(const passes::Product&, const std::set<const ir::Op*>& wanted);

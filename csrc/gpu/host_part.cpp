@@ -107,12 +107,14 @@ class Splitter {
     return op(Opcode::pymax_, span, builder_.i64(0));
   }
 
-  /// The greatest value of a sum, with loops' variables and minima taken apart, the innermost first.
+  /// The greatest value of a sum, with loops' variables and minima taken apart, the innermost first, and what is
+  /// computed from a variable before the variable: the rest of it goes away with that of other terms.
   std::optional<passes::Wide> greatest(const passes::Affine& sum, const Op& where, int depth = 8) {
     if (sum.is_constant()) return sum.constant;
     if (depth == 0) return {};
     const auto inner = std::max_element(sum.terms.begin(), sum.terms.end(), [](const auto& a, const auto& b) {
-      return depth_of(*a.first) < depth_of(*b.first);
+      return std::pair(depth_of(*a.first), a.first->op != nullptr) <
+             std::pair(depth_of(*b.first), b.first->op != nullptr);
     });
     const auto [v, coef] = *inner;
     const auto instead = [&](const Value& bound, int64_t more, const Op& at) {

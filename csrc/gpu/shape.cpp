@@ -78,8 +78,8 @@ KernelShape by_trip_counts(const Sizes& sizes, const KernelCode& code, const Pro
     }
     longest = std::max(longest, along);
     int wanted = power_of_two_up_to(along, 32);
-    // Between tiles of products rows are short: H200, those of a factorisation 5.6 with a warp, 8.1 ms with a block.
-    const bool between_tiles = code.meets && !sizes.part().products.empty();
+    // Between tiles rows are short: H200, those of a factorisation 5.6 with a warp, 8.1 ms with a block.
+    const bool between_tiles = code.in_turn || (code.meets && !sizes.part().products.empty());
     if (along > 2 * 32 && workers < resident / 32 && !between_tiles) wanted = shape.block;
     lanes = std::max(lanes, wanted);
   }
@@ -88,12 +88,9 @@ KernelShape by_trip_counts(const Sizes& sizes, const KernelCode& code, const Pro
   const bool alone = most_workers <= device.multiprocessors && longest > 128;
   if (shape.lanes == shape.block && longest <= 2048) shape.lanes = shape.block = alone ? 512 : 128;
   if (shape.unroll > 1 && only_threads && !code.meets && sizes.part().products.empty()) shape.block = 128;
-  // Where one warp works and the others wait small blocks meet sooner: H200, trisolv 7.0 with 256 threads, 5.0 ms with
-  // 128.
-  if (code.in_turn && sizes.part().products.empty()) {
-    if (shape.lanes == shape.block) shape.lanes = 128;
-    shape.block = 128;
-  }
+  // Where one warp works and the others wait there is a block for each multiprocessor. They add to the sums behind the
+  // tile, or a group of tiles, meanwhile: the more warps the more of the matrix is under way.
+  if (code.in_turn && sizes.part().products.empty() && shape.lanes < shape.block) shape.block = 512;
   // A worker that is a block has been given its lanes above.
   if (shape.lanes < shape.block && sizes.part().products.empty())
     shape.block = block_for_columns(sizes, shape, code.meets, device);

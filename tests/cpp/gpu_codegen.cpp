@@ -461,6 +461,52 @@ TEST(HostPart, FindsTheArrayThatLanesRunAlong) {
   EXPECT_EQ(done.results.at(static_cast<size_t>(part.nests[0].lane_extent)), 40u);
 }
 
+/// Tiles in groups: how long a tile is follows from neither of the variables alone.
+TEST(HostPart, BoundsLanesThatRunAlongTiles) {
+  const auto graph = graph_of("%x: f64[1,c], %y: f64[1,c]", R"(%n = dim 0 %x : i64
+    %tile = const 64 : i64
+    %group = const 1024 : i64
+    for annotated %g = %zero to %n step %group {
+      %g1 = add %g, %group : i64
+      %ge = pymin %g1, %n : i64
+      for annotated %t = %g to %ge step %tile {
+        %t1 = add %t, %tile : i64
+        %te = pymin %t1, %ge : i64
+        for parallel annotated %i = %te to %ge step %one {
+          %s = for simd annotated %j = %t to %te step %one carry(sum %a = %half) : f64 {
+            %v = load %x[%j] : f64
+            %b = add %a, %v : f64
+            yield %b
+          }
+          store %s, %y[%i]
+          yield
+        }
+        yield
+      }
+      for parallel annotated %i = %ge to %n step %one {
+        %s = for simd annotated %j = %g to %ge step %one carry(sum %a = %half) : f64 {
+          %v = load %x[%j] : f64
+          %b = add %a, %v : f64
+          yield %b
+        }
+        store %s, %y[%i]
+        yield
+      }
+      yield
+    }
+    yield
+  )");
+  const HostPart part = host_part_of(*graph);
+  ASSERT_EQ(part.nests.size(), 2u);
+  std::vector<ir::Word> args(6);
+  args[1] = 5000, args[4] = 5000;
+  const ir::EvalResult done = ir::evaluate(*part.graph, args);
+  ASSERT_GE(part.nests[0].lane_trips.at(0), 0);
+  EXPECT_EQ(done.results.at(static_cast<size_t>(part.nests[0].lane_trips[0])), 64u);
+  ASSERT_GE(part.nests[1].lane_trips.at(0), 0);
+  EXPECT_EQ(done.results.at(static_cast<size_t>(part.nests[1].lane_trips[0])), 1024u);
+}
+
 TEST(HostPart, BoundsArraysWhoseSizeTheDeviceFinds) {
   const auto graph = graph_of("%x: f64[1,c]", R"(%n = dim 0 %x : i64
     %count = for %i = %zero to %n step %one carry(%c = %zero) : i64 {

@@ -193,9 +193,11 @@ template <class T> APPY_INLINE Divisor<T> divisor_of(T d) {
   return {d, high, f_fma(-d, high, T(1)) * high, in_range ? Exponents<T>::kMany : 0u};
 }
 template <class T> APPY_INLINE T divided(T a, const Divisor<T>& by) {
-  if (Exponents<T>::of(a) - Exponents<T>::kLeast >= by.many) return a / by.value;
   const T near = f_fma(a, by.high, a * by.low);
-  return f_fma(f_fma(-by.value, near, a), by.high, near);
+  T quotient = f_fma(f_fma(-by.value, near, a), by.high, near);
+  // Behind it: a chain of quotients does not wait for the question.
+  if (Exponents<T>::of(a) - Exponents<T>::kLeast >= by.many) quotient = a / by.value;
+  return quotient;
 }
 
 /// The remainder with the divisor's sign.

@@ -46,6 +46,7 @@ struct Substitution {
   Ops own, head, tell;                         // of a row: before the loop; from its states; its stores
   Ops ahead, step;  // of a row and an earlier one: from memory; from states and what was told
   std::vector<const Value*> kept, told, near;  // of a row beside the states, for later rows, of two rows
+  std::vector<const Value*> divisors;          // of those that are kept
 };
 
 namespace {
@@ -67,6 +68,7 @@ class Finder {
       if (is_used(*v, s_.step)) s_.told.push_back(v);
     }
     collect(s_.near, s_.ahead, {&s_.step});
+    find_divisors();
     for (const Op* op : s_.updates) {
       const Value* v = op->operands[0];
       if (!contains(s_.step, v->op)) return {};
@@ -209,6 +211,16 @@ class Finder {
     }
   }
 
+  /// The reciprocal of what a row divides by does not wait for the rows before.
+  void find_divisors() {
+    for (const Value* v : s_.kept) {
+      const bool divides = std::any_of(s_.head.begin(), s_.head.end(), [&](const Op* op) {
+        return op->code == Opcode::div_ && op->operands[1] == v && ir::is_real(v->type.dtype);
+      });
+      if (divides) s_.divisors.push_back(v);
+    }
+  }
+
   const ir::Graph& graph_;
   const Op& loop_;
   Ops accesses_;
@@ -229,7 +241,10 @@ bool Writer::substitution(const Op& loop) {
   std::vector<const Value*> row;
   for (const Op* state : s.states) row.push_back(state->result());
   row.insert(row.end(), s.kept.begin(), s.kept.end());
-  const std::string row_type = struct_of("Row", row), told_type = struct_of("Told", s.told),
+  std::string reciprocals;
+  for (size_t k = 0; k < s.divisors.size(); ++k)
+    reciprocals += "  Divisor<" + std::string(type_of(s.divisors[k]->type.dtype)) + "> by" + std::to_string(k) + ";\n";
+  const std::string row_type = struct_of("Row", row, reciprocals), told_type = struct_of("Told", s.told),
                     near_type = struct_of("Near", s.near);
   const std::string first = names_.fresh("", "first"), head = names_.fresh("", "head"),
                     ahead = names_.fresh("", "ahead"), step = names_.fresh("", "step"), last = names_.fresh("", "last"),
@@ -242,9 +257,10 @@ bool Writer::substitution(const Op& loop) {
     put("const " + std::string(type_of(v.type.dtype)) + " " + names_.of(v) + " = " + from + ".v" + std::to_string(k) +
         ";");
   };
-  const auto give = [&](const std::vector<const Value*>& values) {
+  const auto give = [&](const std::vector<const Value*>& values, const std::vector<const Value*>& divisors = {}) {
     std::string list;
     for (const Value* v : values) list += (list.empty() ? "" : ", ") + argument(*v);
+    for (const Value* v : divisors) list += ", divisor_of(" + argument(*v) + ")";
     put("return {" + list + "};");
     close(";");
   };
@@ -268,7 +284,8 @@ bool Writer::substitution(const Op& loop) {
   put("const i64 " + j + " = " + i + ";");
   write(s.states);
   write(s.own);
-  give(row);
+  give(row, s.divisors);
+  for (size_t k = 0; k < s.divisors.size(); ++k) divisors_.emplace(s.divisors[k], r + ".by" + std::to_string(k));
   open("const auto " + head + " = [&](i64 " + i + ", const " + row_type + "& " + r + ") -> " + told_type);
   own_row();
   give(s.told);
@@ -304,6 +321,7 @@ bool Writer::substitution(const Op& loop) {
       ", " + argument(*loop.operands[1]) + ", " + first + ", " + head + ", " + ahead + ", " + step + ", " + last +
       ");");
   close();
+  for (const Value* v : s.divisors) divisors_.erase(v);
   apart_ = false;
   level_ = Level::worker;
   loops_ = outer_loops;

@@ -99,12 +99,13 @@ TileSize Writer::tile_size(const Op& outermost) const {
   return found == tiled_.end() ? TileSize::none : options_.shape.tile_size(found->second);
 }
 
-std::string Writer::struct_of(const std::string& name, const std::vector<const Value*>& values) {
+std::string Writer::struct_of(const std::string& name, const std::vector<const Value*>& values,
+                              const std::string& more) {
   const std::string type = names_.fresh("", name);
   structs_ += "struct " + type + " {\n";
   for (size_t k = 0; k < values.size(); ++k)
     structs_ += "  " + std::string(type_of(values[k]->type.dtype)) + " v" + std::to_string(k) + ";\n";
-  structs_ += "};\n\n";
+  structs_ += more + "};\n\n";
   return type;
 }
 

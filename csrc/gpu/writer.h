@@ -135,7 +135,9 @@ class Writer {
   void copy_function(const std::string& name, const std::string& type, const passes::Product&,
                      const std::vector<const ir::Value*>& values,
                      const std::vector<std::pair<const ir::Op*, std::string>>& at);
-  std::string struct_of(const std::string& name, const std::vector<const ir::Value*>& values);
+  /// A struct of the values, and of the fields `more`.
+  std::string struct_of(const std::string& name, const std::vector<const ir::Value*>& values,
+                        const std::string& more = "");
   void write_wanted(const passes::Product&, const std::set<const ir::Op*>& wanted);
   void value_function(const std::string& head, const passes::Product&, const std::vector<const ir::Value*>& values,
                       const std::vector<std::pair<const ir::Op*, std::string>>& at, const std::string& begin = {});

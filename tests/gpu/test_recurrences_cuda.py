@@ -68,6 +68,13 @@ def test_a_warp_keeps_the_rows_of_a_tile_in_registers(name, emulated, capfd):
     assert "[(Index)" not in told  # nothing of a step is in memory
 
 
+def test_a_row_of_a_tile_has_its_reciprocal_before_its_turn(emulated, capfd):
+    kernel = text(capfd, "forward_substitution_in_place", "asm")
+    head = kernel[kernel.index("const auto head") :].split("};")[0]
+    assert "divided(" in head
+    assert not re.search(r"= \w+ / \w+;", head)
+
+
 @pytest.mark.parametrize("name", ["forward_substitution", "factor_by_columns", "crout"])
 def test_what_a_tile_loads_is_copied_to_shared_memory(name, emulated, capfd):
     kernel = text(capfd, name, "asm")

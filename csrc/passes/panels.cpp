@@ -93,7 +93,8 @@ class Divider {
     b.set_loc(loop.loc);
     b.set_before(&loop);
     const bool running = how_.device && std::all_of(wanted.begin(), wanted.end(), RunningSums::fits);
-    Value *low = loop.operands[0], *high = loop.operands[1], *block = b.i64(how_.block);
+    const int64_t iterations = running && how_.running > 0 ? how_.running : how_.block;
+    Value *low = loop.operands[0], *high = loop.operands[1], *block = b.i64(iterations);
     Value* trips = b.op(Opcode::pymax_, {b.op(Opcode::sub_, {high, low}), b.i64(0)});
     Value* height = b.op(Opcode::pymin_, {trips, block});
     std::vector<Panel> panels;
@@ -130,7 +131,7 @@ class Divider {
     for (RunningSums& each : sums) each.enter(from, until);
     if (how_.device && (running || keeps_few_rows({&loop, from, until, height, &tiles}))) loop.loop->threads = 1;
     remark(graph_, ir::Severity::note, "panels", loop.loc,
-           "the loop at " + line_of(graph_, loop.loc) + " runs in tiles of " + std::to_string(how_.block) +
+           "the loop at " + line_of(graph_, loop.loc) + " runs in tiles of " + std::to_string(iterations) +
                " iterations: what its sums need of earlier tiles is computed before each tile");
     return true;
   }

@@ -34,8 +34,8 @@ using ir::Value;
 
 namespace {
 
-/// Bytes of all copies of a loop: two blocks, and tables of their own, still share a multiprocessor.
-constexpr int64_t kMostBytes = 96 * 1024;
+/// Bytes of all copies of a loop: a block, and tables of its own, fit in a multiprocessor.
+constexpr int64_t kMostBytes = 160 * 1024;
 constexpr int64_t kMostElements = 1 << 14;
 
 /// The subscripts of accesses, dimension by dimension: [low, high], in values from outside of the loop.

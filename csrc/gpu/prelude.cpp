@@ -508,15 +508,17 @@ APPY_INLINE R reduce_all(R value, R neutral, Team& team, const Control& control)
   return reduce_lanes<kBlock>(total);
 }
 
-/// Iterations [from, until), 32 * kRows at most, by the first warp of a block. A lane has row i in turn `i - from`, 32
+/// Iterations [from, until), 32 * kRows at most, by a worker's first warp. A lane has row i in turn `i - from`, 32
 /// turns apart: whose turn it is tells the others what `head` makes of its row, and each changes its rows behind that by
-/// `step`. What `ahead` loads for that does not wait for it.
-template <int kRows, class Row, class Near, class First, class Head, class Ahead, class Step, class Last>
+/// `step`. What `ahead` loads for that does not wait for it; a worker that is a warp has no copy near to it and loads for
+/// several turns at once.
+template <int kLanes, int kRows, class Row, class Near, class First, class Head, class Ahead, class Step, class Last>
 APPY_INLINE void substitute(i64 from, i64 until, const First& first, const Head& head, const Ahead& ahead,
                             const Step& step, const Last& last) {
-  barrier_block();
-  if (threadIdx.x < 32) {
-    const int lane = (int)threadIdx.x, all = (int)(until - from);
+  constexpr int kTurns = kLanes > 32 ? 1 : 4;
+  barrier_lanes<kLanes>();
+  if (kLanes == 32 || threadIdx.x < 32) {
+    const int lane = (int)threadIdx.x % 32, all = (int)(until - from);
     Row rows[kRows] = {};
 #pragma unroll
     for (int m = 0; m < kRows; ++m) {
@@ -525,17 +527,26 @@ APPY_INLINE void substitute(i64 from, i64 until, const First& first, const Head&
 #pragma unroll
     for (int m = 0; m < kRows; ++m) {
       const int end = all < 32 * (m + 1) ? all : 32 * (m + 1);
-      for (int turn = 32 * m; turn < end; ++turn) {
-        Near near[kRows] = {};
+      for (int begin = 32 * m; begin < end; begin += kTurns) {
+        Near near[kTurns][kRows] = {};
 #pragma unroll
-        for (int n = m; n < kRows; ++n) {
-          if (lane + 32 * n > turn && lane + 32 * n < all) near[n] = ahead(from + (lane + 32 * n), from + turn);
+        for (int t = 0; t < kTurns; ++t) {
+          const int turn = begin + t;
+#pragma unroll
+          for (int n = m; n < kRows; ++n) {
+            if (lane + 32 * n > turn && lane + 32 * n < all) near[t][n] = ahead(from + (lane + 32 * n), from + turn);
+          }
         }
-        const auto told = shuffle(head(from + (lane + 32 * m), rows[m]), turn % 32, 0xffffffffu, 32);
 #pragma unroll
-        for (int n = m; n < kRows; ++n) {
-          if (lane + 32 * n > turn && lane + 32 * n < all) {
-            step(from + (lane + 32 * n), from + turn, told, near[n], rows[n]);
+        for (int t = 0; t < kTurns; ++t) {
+          const int turn = begin + t;
+          if (turn >= end) break;
+          const auto told = shuffle(head(from + (lane + 32 * m), rows[m]), turn % 32, 0xffffffffu, 32);
+#pragma unroll
+          for (int n = m; n < kRows; ++n) {
+            if (lane + 32 * n > turn && lane + 32 * n < all) {
+              step(from + (lane + 32 * n), from + turn, told, near[t][n], rows[n]);
+            }
           }
         }
       }
@@ -545,7 +556,7 @@ APPY_INLINE void substitute(i64 from, i64 until, const First& first, const Head&
       if (lane + 32 * m < all) last(from + (lane + 32 * m), rows[m]);
     }
   }
-  barrier_block();
+  barrier_lanes<kLanes>();
 }
 
 /// What one lane of a worker found, for all of them.

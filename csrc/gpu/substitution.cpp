@@ -53,15 +53,14 @@ namespace {
 
 class Finder {
  public:
-  Finder(const ir::Graph& graph, const Op& loop) : graph_(graph), loop_(loop) {}
+  Finder(const ir::Graph& graph, const Op& loop) : graph_(graph), loop_(loop), ranges_(graph) {}
 
   std::optional<Substitution> run() {
     s_.loop = &loop_;
-    passes::Ranges ranges(graph_);
-    const auto trips = passes::most_trips(ranges, loop_);
+    const auto trips = passes::most_trips(ranges_, loop_);
     if (graph_.may_alias || !loop_.results.empty() || !trips || passes::constant(*loop_.operands[2]) != 1) return {};
     s_.rows = (*trips + 31) / 32;
-    if (s_.rows > kMostRows || !find_later(ranges) || !find_states() || !divide_head() || !divide_later()) return {};
+    if (s_.rows > kMostRows || !find_later() || !find_states() || !divide_head() || !divide_later()) return {};
     collect(s_.kept, s_.own, {&s_.head, &s_.tell, &s_.step});
     collect(s_.told, s_.head, {&s_.ahead, &s_.step});
     for (const Value* v : s_.kept) {
@@ -80,7 +79,7 @@ class Finder {
   const ir::Block& body() const { return *loop_.blocks[0]; }
   const ir::Block& later_body() const { return *s_.later->blocks[0]; }
 
-  bool find_later(passes::Ranges& ranges) {
+  bool find_later() {
     for (const Op* op = body().first; op != body().last; op = op->next) {
       const bool plain = ir::is_pure(op->code) || op->code == Opcode::load_ || op->code == Opcode::store_ ||
                          (op->code == Opcode::barrier_ && op->mapping == Mapping::lanes);
@@ -96,7 +95,7 @@ class Finder {
       if (!ir::is_pure(op->code) && op->code != Opcode::load_ && op->code != Opcode::store_) return false;
       if (passes::is_access(*op)) accesses_.push_back(op);
     }
-    passes::Affine begin = ranges.affine(*s_.later->operands[0], *s_.later);
+    passes::Affine begin = ranges_.affine(*s_.later->operands[0], *s_.later);
     begin.add(variable_of(loop_), -1);
     return later_body().last->code == Opcode::yield_ && begin.is_constant() && begin.constant == 1 &&
            s_.later->operands[1] == loop_.operands[1] && passes::constant(*s_.later->operands[2]) == 1;
@@ -129,6 +128,41 @@ class Finder {
     return true;
   }
 
+  /// The sum where the loops' variables make it least or greatest: those of the two loops here, and of loops around
+  /// them whose iterations workers have.
+  passes::Affine extreme(passes::Affine sum, bool least) {
+    for (const Op* at = s_.later; at; at = at->parent->owner) {
+      const bool within = at == s_.later || at == &loop_ || at->mapping == Mapping::workers;
+      if (!within || at->code != Opcode::for_ || passes::constant(*at->operands[2]) != 1) break;
+      const passes::Wide step = sum.coef(variable_of(*at));
+      if (step == 0) continue;
+      const bool first = (step > 0) == least;
+      passes::Affine bound = ranges_.affine(*at->operands[first ? 0 : 1], *at);
+      bound.constant -= first ? 0 : 1;
+      sum.add(variable_of(*at), -step);
+      sum.add(bound, step);
+    }
+    return sum;
+  }
+
+  /// In some dimension the one is below all that the other touches, whichever turns they belong to.
+  bool never_meet(const Op& a, const Op& b) {
+    const auto is_fixed = [&](const passes::Affine& sum) {
+      return std::all_of(sum.terms.begin(), sum.terms.end(),
+                         [&](const auto& term) { return ir::defined_outside(*term.first, body()); });
+    };
+    for (size_t d = 0; d < a.access->offset.size(); ++d) {
+      for (const auto& [low, high] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+        passes::Affine apart = extreme(passes::row(*low, d), false);
+        const passes::Affine least = extreme(passes::row(*high, d), true);
+        if (!is_fixed(apart) || !is_fixed(least)) continue;
+        apart.add(least, -1);
+        if (apart.is_constant() && apart.constant < 0) return true;
+      }
+    }
+    return false;
+  }
+
   /// Whatever is written belongs to a row; what rows change of each other is loaded first and stored last.
   bool find_states() {
     for (const Op* store : accesses_) {
@@ -137,6 +171,7 @@ class Finder {
       const Op* state = nullptr;
       for (const Op* other : accesses_) {
         if (other == store || other->view() != store->view()) continue;
+        if (!is_later(*store) && never_meet(*store, *other)) continue;
         if (other->code != Opcode::load_ || !is_own(*other) || !same(*store, *other)) return false;
         if (!is_later(*store) && is_later(*other)) return false;
         if (!is_later(*other)) continue;
@@ -223,6 +258,7 @@ class Finder {
 
   const ir::Graph& graph_;
   const Op& loop_;
+  passes::Ranges ranges_;
   Ops accesses_;
   Substitution s_;
 };
@@ -230,11 +266,12 @@ class Finder {
 }  // namespace
 
 bool Writer::substitution(const Op& loop) {
-  if (!one_block_ || level_ != Level::worker || options_.shape.block % 32 != 0) return false;
+  if (level_ != Level::worker || options_.shape.block % 32 != 0) return false;
+  if (!one_block_ && (columns_ || options_.shape.lanes != 32)) return false;
   const auto found = Finder(graph_, loop).run();
   if (!found) return false;
   const Substitution& s = *found;
-  code_.in_turn = true;
+  code_.in_turn |= one_block_;
   const auto outer_loops = std::exchange(loops_, {});
   level_ = Level::thread;
   apart_ = true;
@@ -317,9 +354,9 @@ bool Writer::substitution(const Op& loop) {
   write(s.stores);
   close();
   close(";");
-  put("substitute<" + std::to_string(s.rows) + ", " + row_type + ", " + near_type + ">(" + argument(*loop.operands[0]) +
-      ", " + argument(*loop.operands[1]) + ", " + first + ", " + head + ", " + ahead + ", " + step + ", " + last +
-      ");");
+  put("substitute<kLanes, " + std::to_string(s.rows) + ", " + row_type + ", " + near_type + ">(" +
+      argument(*loop.operands[0]) + ", " + argument(*loop.operands[1]) + ", " + first + ", " + head + ", " + ahead +
+      ", " + step + ", " + last + ");");
   close();
   for (const Value* v : s.divisors) divisors_.erase(v);
   apart_ = false;

@@ -81,6 +81,48 @@ void Sums::bring_for_steps(Copier& copier, const Op& loop) const {
   });
 }
 
+std::vector<Value*> Sums::load_all(Block& block, Value* iteration, const Access& access) const {
+  std::vector<Value*> loaded;
+  for (size_t k = 0; k < sums_.size(); ++k) {
+    Op* load = access(Opcode::load_, k, iteration);
+    block.append(load);
+    loaded.push_back(ir::add_result(*load, ir::scalar(sums_[k]->type.dtype)));
+  }
+  return loaded;
+}
+
+void Sums::store_all(Block& block, Value* iteration, const std::vector<Value*>& values, const Access& access) const {
+  for (size_t k = 0; k < sums_.size(); ++k) {
+    Op* store = access(Opcode::store_, k, iteration);
+    store->operands.insert(store->operands.begin(), values[k]);
+    block.append(store);
+  }
+}
+
+void Sums::take_turns(Value* until, const Access& access) {
+  Op& steps = *r_.steps;
+  Builder b(graph_);
+  b.set_loc(steps.loc);
+  b.set_before(body_of(outer_).last);
+  Value *now = induction(outer_), *step = split_of(b, now);
+  Op* loop = free_loop(b, b.op(Opcode::add_, {now, b.i64(1)}), until);
+  Block& body = body_of(*loop);
+  Copier copier(graph_);
+  copier.map(now, induction(*loop));
+  bring_for_steps(copier, *loop);
+  const std::vector<Value*> before = load_all(body, induction(*loop), access);
+  copier.map(induction(steps), step);
+  for (size_t k = 0; k < steps.results.size(); ++k) copier.map(body_of(steps).args[1 + k], steps.operands[3 + k]);
+  for (size_t k = 0; k < before.size(); ++k) copier.map(body_of(steps).args[1 + live_[k]], before[k]);
+  for (const Op* op = body_of(steps).first; op != body_of(steps).last; op = op->next) body.append(copier.copy(*op));
+  std::vector<Value*> after;
+  for (size_t k : live_) after.push_back(copier.of(body_of(steps).last->operands[k]));
+  store_all(body, induction(*loop), after, access);
+  b.set_block(&body);
+  b.yield({});
+  steps.parent->remove(&steps);
+}
+
 // --- before a tile ---------------------------------------------------------------------------------------------------
 
 /// Does the value grow with the loop's variable, wherever that is more than a constant?
@@ -201,6 +243,25 @@ void Panel::enter(Value* from) {
   }
 }
 
+void Panel::take_turns(Op& iterations) const {
+  if (!r_.in_turn) return;
+  for (Op *op = body_of(iterations).first, *next; op; op = next) {
+    next = op->next;
+    const auto begins_here = [&](size_t k) {
+      const Op* init = op->operands[3 + live_[k]]->op;
+      return init && init->code == Opcode::load_ && init->view() == sums_[k] && init->parent == op->parent;
+    };
+    if (!is_for(*op) || op->results.size() != r_.steps->results.size()) continue;
+    bool all = true;
+    for (size_t k = 0; k < live_.size(); ++k) all &= begins_here(k);
+    if (!all || live_.empty()) continue;
+    Recurrence here = r_;
+    here.steps = op;
+    here.between.clear();
+    RowSums(graph_, iterations, here).enter();
+  }
+}
+
 Value* Panel::at(Builder& b, const Affine& sum, Value* variable_is) const {
   return passes::emit(b, sum, [&](const Value& v) { return &v == &variable() ? variable_is : const_cast<Value*>(&v); });
 }
@@ -220,6 +281,36 @@ void Panel::subscribe(Op& access, Value* iteration, Value* point, Value* from) c
   if (swapped_) std::swap(access.access->coef[0], access.access->coef[1]);
 }
 
+// --- in a row behind a tile ------------------------------------------------------------------------------------------
+
+RowSums::RowSums(ir::Graph& graph, const Op& iterations, const Recurrence& r) : Sums(graph, iterations, r) {
+  for (size_t k : live_) {
+    loads_.push_back(r_.steps->operands[3 + k]->op);
+    sums_.push_back(loads_.back()->view());
+  }
+}
+
+void RowSums::enter() {
+  Op& steps = *r_.steps;
+  Builder b(graph_);
+  b.set_loc(steps.loc);
+  b.set_before(&steps);
+  std::vector<Value*> to(graph_.value_count());
+  for (size_t k = 0; k < loads_.size(); ++k) {
+    to[steps.results[live_[k]]->id] = loads_[k]->result();
+    steps.operands[3 + live_[k]] = b.constant(sums_[k]->type.dtype, 0);
+  }
+  to.resize(graph_.value_count());
+  ir::replace_uses(graph_, to);
+  Sums::take_turns(outer_.operands[1], [this](Opcode code, size_t k, Value* iteration) {
+    const Op& load = *loads_[k];
+    Op* made = graph_.new_op(code, load.loc);
+    made->access = std::make_unique<ir::Access>(*load.access);
+    for (Value* v : load.operands) made->operands.push_back(v == induction(outer_) ? iteration : v);
+    return made;
+  });
+}
+
 // --- behind each tile ------------------------------------------------------------------------------------------------
 
 bool RunningSums::fits(const Recurrence& r) { return r.between.empty() && r.complete; }
@@ -230,18 +321,10 @@ RunningSums::RunningSums(ir::Graph& graph, Builder& b, const Op& outer, const Re
   nest(b, begin_, end_, nullptr, begin_);
 }
 
-Op* RunningSums::access(Opcode code, size_t k, Value* iteration) const {
-  return relative_access(graph_, r_.steps->loc, code, sums_[k], iteration, begin_);
-}
-
-std::vector<Value*> RunningSums::load_all(Block& block, Value* iteration) const {
-  std::vector<Value*> loaded;
-  for (size_t k = 0; k < sums_.size(); ++k) {
-    Op* load = access(Opcode::load_, k, iteration);
-    block.append(load);
-    loaded.push_back(ir::add_result(*load, ir::scalar(sums_[k]->type.dtype)));
-  }
-  return loaded;
+Sums::Access RunningSums::access() const {
+  return [this](Opcode code, size_t k, Value* iteration) {
+    return relative_access(graph_, r_.steps->loc, code, sums_[k], iteration, begin_);
+  };
 }
 
 /// For the iterations [begin, end), the steps that are known before `until` and are not before `from`; all of them
@@ -253,18 +336,16 @@ void RunningSums::nest(Builder& b, Value* begin, Value* end, Value* from, Value*
   Copier copier(graph_);
   copier.map(&variable(), induction(*loop));
   bring_for_steps(copier, *loop);
-  const std::vector<Value*> before = from ? load_all(body, induction(*loop)) : std::vector<Value*>();
+  const std::vector<Value*> before = from ? load_all(body, induction(*loop), access()) : std::vector<Value*>();
   Op* steps = copier.copy(*r_.steps);
   b.set_block(&body);
   if (from) steps->operands[0] = b.op(Opcode::pymax_, {steps->operands[0], first});
   steps->operands[1] = last;
   for (size_t k = 0; k < before.size(); ++k) steps->operands[3 + live_[k]] = before[k];
   body.append(steps);
-  for (size_t k = 0; k < sums_.size(); ++k) {
-    Op* store = access(Opcode::store_, k, induction(*loop));
-    store->operands.insert(store->operands.begin(), steps->results[live_[k]]);
-    body.append(store);
-  }
+  std::vector<Value*> after;
+  for (size_t k : live_) after.push_back(steps->results[k]);
+  store_all(body, induction(*loop), after, access());
   b.yield({});
   if (from) {
     b.set_block(around);
@@ -282,7 +363,7 @@ void RunningSums::enter(Value* from, Value* until) {
   b.set_before(&steps);
   std::vector<Value*> sums;
   for (size_t k = 0; k < sums_.size(); ++k) {
-    Op* load = access(Opcode::load_, k, induction(outer_));
+    Op* load = access()(Opcode::load_, k, induction(outer_));
     steps.parent->insert_before(&steps, load);
     sums.push_back(ir::add_result(*load, ir::scalar(sums_[k]->type.dtype)));
   }
@@ -294,27 +375,7 @@ void RunningSums::enter(Value* from, Value* until) {
   std::vector<Value*> to(graph_.value_count());
   for (size_t k = 0; k < sums.size(); ++k) to[steps.results[live_[k]]->id] = sums[k];
   ir::replace_uses(graph_, to);
-
-  b.set_before(body_of(outer_).last);
-  Value *now = induction(outer_), *step = split_of(b, now);
-  Op* loop = free_loop(b, b.op(Opcode::add_, {now, b.i64(1)}), until);
-  Block& body = body_of(*loop);
-  Copier copier(graph_);
-  copier.map(now, induction(*loop));
-  bring_for_steps(copier, *loop);
-  const std::vector<Value*> before = load_all(body, induction(*loop));
-  copier.map(induction(steps), step);
-  for (size_t k = 0; k < steps.results.size(); ++k) copier.map(body_of(steps).args[1 + k], steps.operands[3 + k]);
-  for (size_t k = 0; k < before.size(); ++k) copier.map(body_of(steps).args[1 + live_[k]], before[k]);
-  for (const Op* op = body_of(steps).first; op != body_of(steps).last; op = op->next) body.append(copier.copy(*op));
-  for (size_t k = 0; k < sums_.size(); ++k) {
-    Op* store = access(Opcode::store_, k, induction(*loop));
-    store->operands.insert(store->operands.begin(), copier.of(body_of(steps).last->operands[live_[k]]));
-    body.append(store);
-  }
-  b.set_block(&body);
-  b.yield({});
-  steps.parent->remove(&steps);
+  take_turns(until, access());
 }
 
 }  // namespace appy::passes

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "ir/builder.h"
@@ -26,6 +27,14 @@ class Sums {
   void bring(const ir::Value&, Copier&, const ir::Op& loop) const;
   /// What the steps need, for the end of the loop's body.
   void bring_for_steps(Copier&, const ir::Op& loop) const;
+  /// An op for the sum of carried value live_[k] at an iteration, without the value that a store has.
+  using Access = std::function<ir::Op*(ir::Opcode, size_t k, ir::Value* iteration)>;
+  /// The sums at an iteration, for the end of the block.
+  std::vector<ir::Value*> load_all(ir::Block&, ir::Value* iteration, const Access&) const;
+  void store_all(ir::Block&, ir::Value* iteration, const std::vector<ir::Value*>& values, const Access&) const;
+  /// Each iteration before `until` adds its step to the sums of those behind it, instead of the steps, whose results
+  /// are nobody's.
+  void take_turns(ir::Value* until, const Access&);
 
   ir::Graph& graph_;
   const ir::Op& outer_;
@@ -47,6 +56,9 @@ class Panel : Sums {
   void emit(ir::Builder& b, ir::Value* from, ir::Value* until, const ir::Op* poll);
   /// The steps in the tile that begins at `from` go on from the panel's sums.
   void enter(ir::Value* from);
+  /// `iterations` is the tile's loop in one row: there, if it can, each adds its step to the row's sums behind it, in
+  /// the panel itself. Nobody else reads these elements.
+  void take_turns(ir::Op& iterations) const;
 
  private:
   /// Points of the loop between, where they go outside: point i has the tile's iterations up to i - above, or all.
@@ -64,6 +76,17 @@ class Panel : Sums {
   ir::Value* base_ = nullptr;
 };
 
+/// The sums of one row behind a tile, which lie in a panel.
+class RowSums : Sums {
+ public:
+  /// The steps begin with elements of the panel's arrays.
+  RowSums(ir::Graph&, const ir::Op& iterations, const Recurrence&);
+  void enter();
+
+ private:
+  std::vector<const ir::Op*> loads_;  // of live_, with which the steps begin
+};
+
 /// The sums of all iterations, in one array, to which tiles, and groups of tiles, add what they make known. They are
 /// many and short: there is work for all workers from the first tile on. Without a loop between.
 class RunningSums : Sums {
@@ -78,8 +101,7 @@ class RunningSums : Sums {
   void enter(ir::Value* from, ir::Value* until);
 
  private:
-  ir::Op* access(ir::Opcode, size_t k, ir::Value* iteration) const;
-  std::vector<ir::Value*> load_all(ir::Block&, ir::Value* iteration) const;
+  Access access() const;
   void nest(ir::Builder&, ir::Value* begin, ir::Value* end, ir::Value* from, ir::Value* until) const;
 
   ir::Value *begin_, *end_;  // of the loop

@@ -129,7 +129,8 @@ class Divider {
     }
     for (Panel& panel : panels) panel.enter(from);
     for (RunningSums& each : sums) each.enter(from, until);
-    if (how_.device && (running || keeps_few_rows({&loop, from, until, height, &tiles}))) loop.loop->threads = 1;
+    if (how_.device && (running || keeps_few_rows({&loop, from, until, height, &tiles}, panels)))
+      loop.loop->threads = 1;
     remark(graph_, ir::Severity::note, "panels", loop.loc,
            "the loop at " + line_of(graph_, loop.loc) + " runs in tiles of " + std::to_string(iterations) +
                " iterations: what its sums need of earlier tiles is computed before each tile");
@@ -166,13 +167,19 @@ class Divider {
   }
 
   /// Only rows of the tile are left in it: one worker runs it.
-  bool keeps_few_rows(const Tile& tile) {
+  bool keeps_few_rows(const Tile& tile, const std::vector<Panel>& panels) {
     std::vector<Op*> rows;
     for (Op* op = body_of(*tile.loop).first; op; op = op->next) {
       if (is_for(*op) && has_permission(*op) && contains(body_of(*op), ir::Effect::store)) rows.push_back(op);
     }
     bool all = !rows.empty();
-    for (Op* each : rows) all &= move_behind(graph_, tile, *each);
+    for (Op* each : rows) {
+      Op* const iterations = move_behind(graph_, tile, *each);
+      all &= iterations != nullptr;
+      for (const Panel& panel : panels) {
+        if (iterations) panel.take_turns(*iterations);
+      }
+    }
     return all;
   }
 

@@ -26,12 +26,10 @@ class Mover {
  public:
   Mover(ir::Graph& graph, const Tile& tile, Op& rows) : graph_(graph), tile_(tile), rows_(rows), ranges_(graph) {}
 
-  bool run() {
-    if (!bounds_fit() || !independent()) return false;
+  Op* run() {
+    if (!bounds_fit() || !independent()) return nullptr;
     close_carried(graph_, rows_);
-    if (!find_last_values()) return false;
-    move();
-    return true;
+    return find_last_values() ? move() : nullptr;
   }
 
  private:
@@ -170,7 +168,7 @@ class Mover {
 
   // --- moving --------------------------------------------------------------------------------------------------------
 
-  void move() {
+  Op* move() {
     Builder b(graph_);
     b.set_loc(rows_.loc);
     b.set_before(tile_.loop->next);
@@ -211,6 +209,7 @@ class Mover {
     ir::walk(body_of(rows_), [](Op& op) {
       if (is_for(op)) op.loop->simd = op.loop->parallel = false;
     });
+    return inner;
   }
 
   bool computes_from_iteration(const Value& v) const {
@@ -254,6 +253,6 @@ class Mover {
 
 }  // namespace
 
-bool move_behind(ir::Graph& graph, const Tile& tile, Op& rows) { return Mover(graph, tile, rows).run(); }
+Op* move_behind(ir::Graph& graph, const Tile& tile, Op& rows) { return Mover(graph, tile, rows).run(); }
 
 }  // namespace appy::passes

@@ -17,8 +17,9 @@ struct Tile {
   ir::Op* tiles = nullptr;      // the loop over the tiles
 };
 
-/// Moves the rows of `rows`, a loop of the tile's body, behind the tile. False, with nothing changed, where rows of the
-/// tile and those behind it may need each other. The sums of those that stay run in order.
-bool move_behind(ir::Graph&, const Tile&, ir::Op& rows);
+/// Moves the rows of `rows`, a loop of the tile's body, behind the tile: the loop over the tile's iterations in a row
+/// there. Null, with nothing changed, where rows of the tile and those behind it may need each other. The sums of those
+/// that stay run in order.
+ir::Op* move_behind(ir::Graph&, const Tile&, ir::Op& rows);
 
 }  // namespace appy::passes

@@ -168,7 +168,8 @@ TEST(Panels, RandomNestsKeepTheirBits) {
     ASSERT_EQ(ir::verify(*before), "");
     for (const bool device : {false, true}) {
       const auto after = ir::clone(*before);
-      if (!make_panels(*after, {.block = 2 + seed % 4, .group = 4 + seed % 5, .device = device})) continue;
+      if (!make_panels(*after, {.block = 2 + seed % 4, .running = seed % 3, .group = 4 + seed % 5, .device = device}))
+        continue;
       ++divided;
       if (device && seed % 2) {
         for (const char* pass : {"fold", "cse", "dce", "reductions", "access", "cse", "dce", "distribute"})

@@ -14,7 +14,15 @@ import appy
 PROGRAMS = kernels.register()
 from compare import assert_same  # noqa: E402  (lies beside the programs)
 
-NAMES = ["forward_substitution", "factor_by_columns", "crout", "band", "best_chain", "several_right_sides"]
+NAMES = [
+    "forward_substitution",
+    "factor_by_columns",
+    "factor_with_a_diagonal",
+    "crout",
+    "band",
+    "best_chain",
+    "several_right_sides",
+]
 CHAINS = ["forward_substitution_in_place", "substitution_and_largest", "cheapest_chain"]
 
 
@@ -64,11 +72,18 @@ def test_a_warp_keeps_the_rows_of_a_tile_in_registers(name, emulated, capfd):
     kernel = text(capfd, name, "asm")
     tile = kernel[kernel.index("team_of_blocks") :].split("barrier_workers")[0]
     told = tile[tile.index("const auto step") :].split("};")[0]
-    assert "substitute<4, " in tile
+    assert "substitute<kLanes, 4, " in tile
     assert "[(Index)" not in told  # nothing of a step is in memory
     head = tile[tile.index("const auto head") :].split("};")[0]
     assert not re.search(r"= \w+ / \w+;", head)  # the reciprocal is there before
     assert ("divided(" in head) == (name != "cheapest_chain")
+
+
+def test_warps_keep_rows_behind_a_tile_in_registers(emulated, capfd):
+    kernel = text(capfd, "factor_with_a_diagonal", "asm")
+    behind = kernel.split("barrier_workers")[-1]
+    assert "substitute<kLanes, 2, " in behind
+    assert "reduce_lanes" not in behind
 
 
 @pytest.mark.parametrize("name", ["forward_substitution", "factor_by_columns", "crout"])

@@ -143,6 +143,25 @@ def factor_by_columns_arrays(a):
         a[j + 1 :, j] = (a[j + 1 :, j] - a[j + 1 :, :j] @ a[j, :j]) / a[j, j]
 
 
+@program(lambda dtype, rng: (*positive(150)(dtype, rng), np.zeros(150, dtype)), scale=64.0, ulps=32)
+def factor_with_a_diagonal(a, d):
+    """Without square roots: the factor's diagonal is ones, and what it is multiplied with another array."""
+    # pragma sequential for
+    for j in range(a.shape[0]):
+        s = 0.0
+        # pragma simd
+        for k in range(j):
+            s += a[j, k] * a[j, k] * d[k]
+        d[j] = a[j, j] - s
+        # pragma parallel for
+        for i in range(j + 1, a.shape[0]):
+            t = 0.0
+            # pragma simd
+            for k in range(j):
+                t += a[i, k] * a[j, k] * d[k]
+            a[i, j] = (a[i, j] - t) / d[j]
+
+
 @program(positive(80), scale=64.0, ulps=32)
 def crout(a):
     """A column of the lower factor and a row of the upper one at a time, in the place of the matrix."""

@@ -258,7 +258,7 @@ void Panel::take_turns(Op& iterations) const {
     Recurrence here = r_;
     here.steps = op;
     here.between.clear();
-    RowSums(graph_, iterations, here).enter();
+    SumsInPanel(graph_, iterations, here).enter();
   }
 }
 
@@ -281,16 +281,16 @@ void Panel::subscribe(Op& access, Value* iteration, Value* point, Value* from) c
   if (swapped_) std::swap(access.access->coef[0], access.access->coef[1]);
 }
 
-// --- in a row behind a tile ------------------------------------------------------------------------------------------
+// --- in turn, in a panel ---------------------------------------------------------------------------------------------
 
-RowSums::RowSums(ir::Graph& graph, const Op& iterations, const Recurrence& r) : Sums(graph, iterations, r) {
+SumsInPanel::SumsInPanel(ir::Graph& graph, const Op& iterations, const Recurrence& r) : Sums(graph, iterations, r) {
   for (size_t k : live_) {
     loads_.push_back(r_.steps->operands[3 + k]->op);
     sums_.push_back(loads_.back()->view());
   }
 }
 
-void RowSums::enter() {
+void SumsInPanel::enter() {
   Op& steps = *r_.steps;
   Builder b(graph_);
   b.set_loc(steps.loc);

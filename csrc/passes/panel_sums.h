@@ -56,8 +56,8 @@ class Panel : Sums {
   void emit(ir::Builder& b, ir::Value* from, ir::Value* until, const ir::Op* poll);
   /// The steps in the tile that begins at `from` go on from the panel's sums.
   void enter(ir::Value* from);
-  /// `iterations` is the tile's loop in one row: there, if it can, each adds its step to the row's sums behind it, in
-  /// the panel itself. Nobody else reads these elements.
+  /// `iterations` is the tile's loop, or that in one row behind the tile: if it can, each adds its step to the sums of
+  /// those behind it, in the panel itself. Nobody else reads these elements.
   void take_turns(ir::Op& iterations) const;
 
  private:
@@ -76,11 +76,11 @@ class Panel : Sums {
   ir::Value* base_ = nullptr;
 };
 
-/// The sums of one row behind a tile, which lie in a panel.
-class RowSums : Sums {
+/// The sums of a tile's iterations, or of those in one row behind it, which lie in a panel.
+class SumsInPanel : Sums {
  public:
   /// The steps begin with elements of the panel's arrays.
-  RowSums(ir::Graph&, const ir::Op& iterations, const Recurrence&);
+  SumsInPanel(ir::Graph&, const ir::Op& iterations, const Recurrence&);
   void enter();
 
  private:

@@ -129,8 +129,10 @@ class Divider {
     }
     for (Panel& panel : panels) panel.enter(from);
     for (RunningSums& each : sums) each.enter(from, until);
-    if (how_.device && (running || keeps_few_rows({&loop, from, until, height, &tiles}, panels)))
+    if (how_.device && (running || keeps_few_rows({&loop, from, until, height, &tiles}, panels))) {
       loop.loop->threads = 1;
+      for (const Panel& panel : panels) panel.take_turns(loop);
+    }
     remark(graph_, ir::Severity::note, "panels", loop.loc,
            "the loop at " + line_of(graph_, loop.loc) + " runs in tiles of " + std::to_string(iterations) +
                " iterations: what its sums need of earlier tiles is computed before each tile");

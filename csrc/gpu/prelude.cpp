@@ -192,12 +192,27 @@ template <class T> APPY_INLINE Divisor<T> divisor_of(T d) {
   const bool in_range = Exponents<T>::of(d) - Exponents<T>::kLeastDivisor < Exponents<T>::kManyDivisors;
   return {d, high, f_fma(-d, high, T(1)) * high, in_range ? Exponents<T>::kMany : 0u};
 }
-template <class T> APPY_INLINE T divided(T a, const Divisor<T>& by) {
+template <class T> APPY_INLINE bool out_of_range(T a, const Divisor<T>& by) {
+  return Exponents<T>::of(a) - Exponents<T>::kLeast >= by.many;
+}
+template <class T> APPY_INLINE T quotient_in_range(T a, const Divisor<T>& by) {
   const T near = f_fma(a, by.high, a * by.low);
-  T quotient = f_fma(f_fma(-by.value, near, a), by.high, near);
-  // Behind it: a chain of quotients does not wait for the question.
-  if (Exponents<T>::of(a) - Exponents<T>::kLeast >= by.many) quotient = a / by.value;
-  return quotient;
+  return f_fma(f_fma(-by.value, near, a), by.high, near);
+}
+template <class T> APPY_INLINE T divided(T a, const Divisor<T>& by) {
+  // The question comes behind: a chain of quotients does not wait for it.
+  const T quotient = quotient_in_range(a, by);
+  return out_of_range(a, by) ? a / by.value : quotient;
+}
+
+/// Where `quick` is set quotients that `/` would have to find are told instead: no branch stands between the others.
+struct Quotients {
+  bool quick, missed;
+};
+template <class T> APPY_INLINE T divided(T a, const Divisor<T>& by, Quotients& quotients) {
+  if (!quotients.quick) return divided(a, by);
+  quotients.missed |= out_of_range(a, by);
+  return quotient_in_range(a, by);
 }
 
 /// The remainder with the divisor's sign.
@@ -508,14 +523,54 @@ APPY_INLINE R reduce_all(R value, R neutral, Team& team, const Control& control)
   return reduce_lanes<kBlock>(total);
 }
 
+/// The turns of `substitute`. False: a quotient has to be found by `/`, and what the rows are now is nothing.
+template <int kLanes, int kRows, bool kQuick, class Row, class Near, class Head, class Ahead, class Step>
+APPY_INLINE bool take_turns(i64 from, int all, Row (&rows)[kRows], const Head& head, const Ahead& ahead,
+                            const Step& step) {
+  constexpr int kTurns = kLanes > 32 ? 1 : 4;
+  const int lane = (int)threadIdx.x % 32;
+  bool missed = false;
+#pragma unroll
+  for (int m = 0; m < kRows; ++m) {
+    const int end = all < 32 * (m + 1) ? all : 32 * (m + 1);
+    for (int begin = 32 * m; begin < end; begin += kTurns) {
+      Near near[kTurns][kRows] = {};
+#pragma unroll
+      for (int t = 0; t < kTurns; ++t) {
+        const int turn = begin + t;
+#pragma unroll
+        for (int n = m; n < kRows; ++n) {
+          if (lane + 32 * n > turn && lane + 32 * n < all) near[t][n] = ahead(from + (lane + 32 * n), from + turn);
+        }
+      }
+#pragma unroll
+      for (int t = 0; t < kTurns; ++t) {
+        const int turn = begin + t;
+        if (turn >= end) break;
+        Quotients quotients = {kQuick, false};
+        const auto mine = head(from + (lane + 32 * m), rows[m], quotients);
+        missed |= quotients.missed && lane == turn % 32;
+        const auto told = shuffle(mine, turn % 32, 0xffffffffu, 32);
+#pragma unroll
+        for (int n = m; n < kRows; ++n) {
+          if (lane + 32 * n > turn && lane + 32 * n < all) {
+            step(from + (lane + 32 * n), from + turn, told, near[t][n], rows[n]);
+          }
+        }
+      }
+    }
+  }
+  return !kQuick || !__any_sync(0xffffffffu, missed);
+}
+
 /// Iterations [from, until), 32 * kRows at most, by a worker's first warp. A lane has row i in turn `i - from`, 32
 /// turns apart: whose turn it is tells the others what `head` makes of its row, and each changes its rows behind that by
 /// `step`. What `ahead` loads for that does not wait for it; a worker that is a warp has no copy near to it and loads for
-/// several turns at once.
-template <int kLanes, int kRows, class Row, class Near, class First, class Head, class Ahead, class Step, class Last>
+/// several turns at once. `kDivides`: the head has quotients.
+template <int kLanes, int kRows, bool kDivides, class Row, class Near, class First, class Head, class Ahead, class Step,
+          class Last>
 APPY_INLINE void substitute(i64 from, i64 until, const First& first, const Head& head, const Ahead& ahead,
                             const Step& step, const Last& last) {
-  constexpr int kTurns = kLanes > 32 ? 1 : 4;
   barrier_lanes<kLanes>();
   if (kLanes == 32 || threadIdx.x < 32) {
     const int lane = (int)threadIdx.x % 32, all = (int)(until - from);
@@ -524,32 +579,13 @@ APPY_INLINE void substitute(i64 from, i64 until, const First& first, const Head&
     for (int m = 0; m < kRows; ++m) {
       if (lane + 32 * m < all) rows[m] = first(from + (lane + 32 * m));
     }
+    Row begun[kRows];
 #pragma unroll
-    for (int m = 0; m < kRows; ++m) {
-      const int end = all < 32 * (m + 1) ? all : 32 * (m + 1);
-      for (int begin = 32 * m; begin < end; begin += kTurns) {
-        Near near[kTurns][kRows] = {};
+    for (int m = 0; m < kRows; ++m) begun[m] = rows[m];
+    if (!take_turns<kLanes, kRows, kDivides, Row, Near>(from, all, rows, head, ahead, step)) {
 #pragma unroll
-        for (int t = 0; t < kTurns; ++t) {
-          const int turn = begin + t;
-#pragma unroll
-          for (int n = m; n < kRows; ++n) {
-            if (lane + 32 * n > turn && lane + 32 * n < all) near[t][n] = ahead(from + (lane + 32 * n), from + turn);
-          }
-        }
-#pragma unroll
-        for (int t = 0; t < kTurns; ++t) {
-          const int turn = begin + t;
-          if (turn >= end) break;
-          const auto told = shuffle(head(from + (lane + 32 * m), rows[m]), turn % 32, 0xffffffffu, 32);
-#pragma unroll
-          for (int n = m; n < kRows; ++n) {
-            if (lane + 32 * n > turn && lane + 32 * n < all) {
-              step(from + (lane + 32 * n), from + turn, told, near[t][n], rows[n]);
-            }
-          }
-        }
-      }
+      for (int m = 0; m < kRows; ++m) rows[m] = begun[m];
+      take_turns<kLanes, kRows, false, Row, Near>(from, all, rows, head, ahead, step);
     }
 #pragma unroll
     for (int m = 0; m < kRows; ++m) {

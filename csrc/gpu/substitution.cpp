@@ -322,8 +322,11 @@ bool Writer::substitution(const Op& loop) {
   write(s.states);
   write(s.own);
   give(row, s.divisors);
-  for (size_t k = 0; k < s.divisors.size(); ++k) divisors_.emplace(s.divisors[k], r + ".by" + std::to_string(k));
-  open("const auto " + head + " = [&](i64 " + i + ", const " + row_type + "& " + r + ") -> " + told_type);
+  const std::string quotients = names_.fresh("", "quotients");
+  for (size_t k = 0; k < s.divisors.size(); ++k)
+    divisors_.emplace(s.divisors[k], r + ".by" + std::to_string(k) + ", " + quotients);
+  open("const auto " + head + " = [&](i64 " + i + ", const " + row_type + "& " + r + ", Quotients& " + quotients +
+       ") -> " + told_type);
   own_row();
   give(s.told);
   open("const auto " + ahead + " = [&](i64 " + j + ", i64 " + i + ") -> " + near_type);
@@ -339,6 +342,7 @@ bool Writer::substitution(const Op& loop) {
     put(r + ".v" + std::to_string(k) + " = " + argument(*s.updates[k]->operands[0]) + ";");
   close(";");
   open("const auto " + last + " = [&](i64 " + i + ", const " + row_type + "& " + r + ")");
+  put("Quotients " + quotients + " = {false, false};");
   own_row();
   write(s.tell);
   open("if (" + i + " != " + argument(*loop.operands[0]) + ")");
@@ -354,9 +358,9 @@ bool Writer::substitution(const Op& loop) {
   write(s.stores);
   close();
   close(";");
-  put("substitute<kLanes, " + std::to_string(s.rows) + ", " + row_type + ", " + near_type + ">(" +
-      argument(*loop.operands[0]) + ", " + argument(*loop.operands[1]) + ", " + first + ", " + head + ", " + ahead +
-      ", " + step + ", " + last + ");");
+  put("substitute<kLanes, " + std::to_string(s.rows) + ", " + (s.divisors.empty() ? "false" : "true") + ", " +
+      row_type + ", " + near_type + ">(" + argument(*loop.operands[0]) + ", " + argument(*loop.operands[1]) + ", " +
+      first + ", " + head + ", " + ahead + ", " + step + ", " + last + ");");
   close();
   for (const Value* v : s.divisors) divisors_.erase(v);
   apart_ = false;

@@ -67,6 +67,25 @@ def test_elements_of_every_size(name, emulated, monkeypatch):
         assert_same(list(got), list(want), ulps=program.ulps, scale=program.scale, where=str(dtype))
 
 
+@pytest.mark.parametrize("size", [1.0, 0.0, 1e-310, 1e300])
+@pytest.mark.parametrize("pivot", [2.0, -0.0, 1e-300, float("inf")])
+def test_quotients_of_every_size(size, pivot, emulated, monkeypatch):
+    """Those that no reciprocal gives are found when the tile is done, which begins again."""
+    monkeypatch.setenv("APPY_CUDA_BLOCKS", "3")
+    program = PROGRAMS["recurrence_programs.forward_substitution"]
+    want = program.make(np.float64, np.random.default_rng(5))
+    want[2][:] *= size
+    want[2][::3] = 0
+    want[0][97, 97] = pivot
+    got = copy.deepcopy(want)
+    with np.errstate(all="ignore"):
+        program.function(*want)
+        appy.jit(strict=True, backend="cuda")(copy.copy(program.function))(*got)
+    np.testing.assert_allclose(got[1], want[1], rtol=1e-10, atol=1e-320)
+    known = ~np.isnan(want[1])
+    assert (np.signbit(got[1][known]) == np.signbit(want[1][known])).all()
+
+
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_warp_keeps_the_rows_of_a_tile_in_registers(name, emulated, capfd):
     kernel = text(capfd, name, "asm")
@@ -82,7 +101,7 @@ def test_a_warp_keeps_the_rows_of_a_tile_in_registers(name, emulated, capfd):
 def test_warps_keep_rows_behind_a_tile_in_registers(emulated, capfd):
     kernel = text(capfd, "factor_with_a_diagonal", "asm")
     behind = kernel.split("barrier_workers")[-1]
-    assert "substitute<kLanes, 2, " in behind
+    assert "substitute<kLanes, 2, true, " in behind
     assert "reduce_lanes" not in behind
 
 

@@ -7,6 +7,7 @@
 // the others its values by a shuffle. Nothing of the chain from iteration to iteration goes through memory, and no sum
 // changes its order.
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -323,11 +324,16 @@ bool Writer::substitution(const Op& loop) {
   write(s.own);
   give(row, s.divisors);
   const std::string quotients = names_.fresh("", "quotients");
-  for (size_t k = 0; k < s.divisors.size(); ++k)
-    divisors_.emplace(s.divisors[k], r + ".by" + std::to_string(k) + ", " + quotients);
+  // Those of a lane's own row: what another row told is divided by as it is.
+  const auto own_divisors = [&](const std::function<void()>& write_all) {
+    for (size_t k = 0; k < s.divisors.size(); ++k)
+      divisors_.emplace(s.divisors[k], r + ".by" + std::to_string(k) + ", " + quotients);
+    write_all();
+    for (const Value* v : s.divisors) divisors_.erase(v);
+  };
   open("const auto " + head + " = [&](i64 " + i + ", const " + row_type + "& " + r + ", Quotients& " + quotients +
        ") -> " + told_type);
-  own_row();
+  own_divisors(own_row);
   give(s.told);
   open("const auto " + ahead + " = [&](i64 " + j + ", i64 " + i + ") -> " + near_type);
   write(s.ahead);
@@ -343,7 +349,7 @@ bool Writer::substitution(const Op& loop) {
   close(";");
   open("const auto " + last + " = [&](i64 " + i + ", const " + row_type + "& " + r + ")");
   put("Quotients " + quotients + " = {false, false};");
-  own_row();
+  own_divisors(own_row);
   write(s.tell);
   open("if (" + i + " != " + argument(*loop.operands[0]) + ")");
   put("const i64 " + j + " = " + i + ";");
@@ -362,7 +368,6 @@ bool Writer::substitution(const Op& loop) {
       row_type + ", " + near_type + ">(" + argument(*loop.operands[0]) + ", " + argument(*loop.operands[1]) + ", " +
       first + ", " + head + ", " + ahead + ", " + step + ", " + last + ");");
   close();
-  for (const Value* v : s.divisors) divisors_.erase(v);
   apart_ = false;
   level_ = Level::worker;
   loops_ = outer_loops;

@@ -67,6 +67,18 @@ def substitution_and_largest(lower, x, b):
         x[i] = (b[i] - s) / lower[i, i] + m / 64
 
 
+@program(triangle(150, (150,), (150,)), scale=64.0)
+def substitution_with_weights(lower, x, b):
+    """Rows behind divide by what the row in turn divides by."""
+    # pragma sequential for
+    for i in range(x.shape[0]):
+        s = 0.0
+        # pragma simd
+        for k in range(i):
+            s += lower[i, k] * x[k] / lower[k, k]
+        x[i] = (b[i] - s) / lower[i, i]
+
+
 @program(triangle(1, (139,), (139,)), dtypes=NUMBERS)
 def cheapest_chain(_, cost, best):
     """Minima that begin with an element of another array."""

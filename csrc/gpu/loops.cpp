@@ -98,7 +98,7 @@ void Writer::leave_if_told() {
 }
 
 void Writer::in_order(const Op& op) {
-  if (op.code == Opcode::for_ && substitution(op)) return;
+  if (op.code == Opcode::for_ && (substitution(op) || in_chains(op))) return;
   declare_carried(op, false);
   const std::vector<const Value*> divisors =
       level_ == Level::thread ? declare_divisors(op) : std::vector<const Value*>();

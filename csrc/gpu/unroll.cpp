@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <set>
 
+#include "gpu/expressions.h"
 #include "gpu/writer.h"
 
 namespace appy::gpu {
 
+using ir::Combiner;
+using ir::DType;
 using ir::Op;
 using ir::Opcode;
 using ir::Value;
@@ -169,6 +172,48 @@ void Writer::rows(const Op& loop, const Op& along, const std::string& trips, con
   body(loop, &along, [&] { across([&] { block(*along.blocks[0]); }); });
   close();
   close();
+}
+
+/// A sum that one thread adds up from memory near to it while others wait: in several chains, as each addition waits
+/// for the one before for longer than for what it loads.
+bool Writer::in_chains(const Op& op) {
+  if (!one_block_ || level_ != Level::thread || op.code != Opcode::for_ || op.results.size() != 1) return false;
+  const DType t = op.results[0]->type.dtype;
+  const Op* step = op.operands[2]->op;
+  if (!op.loop->simd || op.loop->carried[0].combiner != Combiner::sum_ || !ir::is_real(t)) return false;
+  if (!step || step->code != Opcode::const_ || step->imm != 1) return false;
+  for (const Op* at = op.blocks[0]->first; at != op.blocks[0]->last; at = at->next) {
+    if (!ir::is_pure(at->code) && at->code != Opcode::load_) return false;
+  }
+  constexpr int kChains = 4;
+  const Value& sum = *op.blocks[0]->args[1];
+  const std::string i = names_.of(*op.blocks[0]->args[0]), k = names_.fresh("", "k"), end = argument(*op.operands[1]);
+  std::vector<std::string> sums;
+  for (int chain = 0; chain < kChains; ++chain) {
+    sums.push_back(names_.fresh(sum.name));
+    put(std::string(type_of(t)) + " " + sums.back() + " = " +
+        (chain == 0 ? argument(*op.operands[3]) : literal(t, ir::neutral(Combiner::sum_, t))) + ";");
+  }
+  loops_.push_back(&op);
+  const auto iteration = [&](int chain) {
+    names_.bind(sum, sums[static_cast<size_t>(chain)]);
+    open("");
+    put("const i64 " + i + " = " + k + " + " + std::to_string(chain) + ";");
+    block(*op.blocks[0]);
+    close();
+  };
+  put("i64 " + k + " = " + argument(*op.operands[0]) + ";");
+  open("for (; " + end + " - " + k + " >= " + std::to_string(kChains) + "; " + k + " += " + std::to_string(kChains) +
+       ")");
+  for (int chain = 0; chain < kChains; ++chain) iteration(chain);
+  close();
+  open("for (; " + k + " < " + end + "; ++" + k + ")");
+  iteration(0);
+  close();
+  loops_.pop_back();
+  put(sums[0] + " = (" + sums[0] + " + " + sums[1] + ") + (" + sums[2] + " + " + sums[3] + ");");
+  names_.bind(*op.results[0], sums[0]);
+  return true;
 }
 
 }  // namespace appy::gpu

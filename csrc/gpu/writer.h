@@ -83,6 +83,7 @@ class Writer {
   // loops.cpp
   void loop(const ir::Op&);
   void in_order(const ir::Op&);
+  bool in_chains(const ir::Op&);
   void single(const ir::Op&);
   /// May the flag of failures be set in the loop?
   bool may_die(const ir::Op& loop) const;

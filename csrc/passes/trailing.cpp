@@ -205,9 +205,9 @@ class Mover {
 
     b.set_before(&rows_);
     rows_.operands[1] = b.op(Opcode::pymin_, {rows_.operands[1], tile_.until});
-    // The lanes that run the tile have a row each.
+    // The lanes that run the tile have a row each; what a row adds up keeps its permission to be added in any order.
     ir::walk(body_of(rows_), [](Op& op) {
-      if (is_for(op)) op.loop->simd = op.loop->parallel = false;
+      if (is_for(op)) op.loop->parallel = false;
     });
     return inner;
   }

@@ -19,7 +19,7 @@ struct Tile {
 
 /// Moves the rows of `rows`, a loop of the tile's body, behind the tile: the loop over the tile's iterations in a row
 /// there. Null, with nothing changed, where rows of the tile and those behind it may need each other. The sums of those
-/// that stay run in order.
+/// that stay are each one lane's.
 ir::Op* move_behind(ir::Graph&, const Tile&, ir::Op& rows);
 
 }  // namespace appy::passes

@@ -22,6 +22,7 @@ NAMES = [
     "band",
     "best_chain",
     "several_right_sides",
+    "substitution_with_weights",
 ]
 CHAINS = ["forward_substitution_in_place", "substitution_and_largest", "cheapest_chain"]
 
@@ -114,6 +115,8 @@ def test_what_a_tile_loads_is_copied_to_shared_memory(name, emulated, capfd):
     assert re.search(rf"copy_ahead\(&{matrix}_\d+\[.*, &{matrix}\[", copies)
     assert re.search(rf"double \w+ = {matrix}_\d+\[", steps)
     assert not re.search(rf"double \w+ = {matrix}\[", steps)
+    # What a lane adds up for its row it adds in several chains.
+    assert ("+= 4)" in steps) == (name != "forward_substitution")
 
 
 @pytest.mark.parametrize(("name", "count"), [("forward_substitution_in_place", 2 + 1), ("factor_by_columns", 3)])

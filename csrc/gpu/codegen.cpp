@@ -118,6 +118,7 @@ KernelCode Writer::write() {
   for (char c : graph_.name) code_.entry += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   find_arrays(*graph_.body, ArrayUse::Owner::region);
   const std::string head = parameters();
+  find_pieces();
   for (const Op* op = graph_.body->first; op; op = op->next) {
     if (op->code == Opcode::yield_) {
       results(*op);
@@ -137,7 +138,7 @@ KernelCode Writer::write() {
       std::string(code_.tiles && options_.shape.block <= 256
                       ? ", " + std::to_string(code_.in_turn ? 2 : 512 / options_.shape.block)
                       : "") +
-      ") " + code_.entry + "(const Params p) {\n" + head + pairs_parameter() +
+      ") " + code_.entry + "(const Params p) {\n" + head + pairs_parameter() + pieces_parameter() +
       "  Team team = team_of<kBlock, kLanes>();\n" + (code_.leaves ? "  team.looked = (u32)appy_clock();\n" : "") +
       body_ + "}\n";
   return std::move(code_);

@@ -23,6 +23,7 @@ struct KernelShape {
   int lanes = 32;       // threads a worker: a power of two up to 32, or `block`
   int columns = 32;     // workers side by side in a block, in loops over columns: 8, 16 or 32
   int unroll = 1;       // iterations of a loop, or rows of a plane, that a thread has in flight
+  int piece = 0;        // bytes that a thread loads or stores at once where neighbours in memory allow it, or 0
   bool narrow = false;  // no byte of an array is 2^31 or more away from its first element
   uint64_t tiles = 0;   // TileSize of nests that may have tiles: two bits each, in the graph's order
   bool shared = false;  // arrays of a worker's own are in shared memory: their addresses count from its start

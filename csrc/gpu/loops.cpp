@@ -367,6 +367,11 @@ void Writer::along_lanes(const Op& op) {
   level_ = Level::thread;
   const std::string n = declare_trips(op), k = names_.fresh("", "k");
   const std::vector<const Value*> divisors = declare_divisors(op);
+  if (neighbours(op) > 1) {
+    in_pieces(op, k, "team.lane", "kLanes", n, pieces_in_flight(op));
+    for (const Value* v : divisors) divisors_.erase(v);
+    return;
+  }
   open("for (i64 " + k + (columns_ ? " = threadIdx.x / kColumns; " : " = team.lane; ") + k + " < " + n + "; " + k +
        (columns_ ? " += kBlock / kColumns)" : " += kLanes)"));
   loops_.push_back(&op);
@@ -469,30 +474,51 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
   }
   const std::string plane = names_.fresh("", "plane"), y = names_.fresh("", "y"), x = names_.fresh("", "x");
   std::string n = rectangular ? declare_trips(last) : "";
-  put("const Plane " + plane + " = plane_of<kBlock>(team, " + (rectangular ? n : "32") + ");");
+  const int neighbours = this->neighbours(last);
+  const std::string wide = std::to_string(neighbours);
+  const std::string count =
+      neighbours == 1 ? n
+                      : "aligned_pieces ? (" + n + " + " + std::to_string(neighbours - 1) + ") / " + wide + " : " + n;
+  put("const Plane " + plane + " = plane_of<kBlock>(team, " + (rectangular ? count : "32") + ");");
   std::string all = trips[0];
   for (size_t k = 1; k < trips.size(); ++k) all += " * " + trips[k];
   open("for (i64 " + y + " = " + plane + ".y; " + y + " < " + all + "; " + y + " += " + plane + ".y_step)");
   // A block has neighbours of the dimension around the rows: what they share lies in its cache. What comes from memory
-  // in each sweep comes faster in the order in which it lies there.
-  const bool turned = by_rows && sweeps_again();
-  if (turned) std::rotate(trips.begin(), trips.end() - 1, trips.end());
-  std::vector<std::string> indices = declare_indices(y, trips);
-  if (turned) std::rotate(indices.begin(), indices.begin() + 1, indices.end());
+  // in each sweep comes faster about in the order in which it lies there.
+  std::vector<std::string> indices;
+  if (by_rows && outer > 1) {
+    std::vector<std::string> joined(trips.begin(), trips.end() - 2);
+    joined.push_back("(" + trips[outer - 2] + " * " + trips[outer - 1] + ")");
+    indices = declare_indices(y, joined);
+    const std::string index = std::exchange(indices.back(), names_.fresh("", "k"));
+    indices.push_back(names_.fresh("", "k"));
+    put("i64 " + indices[outer - 2] + ", " + indices[outer - 1] + ";");
+    put("in_groups(" + index + ", " + trips[outer - 2] + ", " + trips[outer - 1] + ", " +
+        (sweeps_again() ? trips[outer - 2] : plane + ".rows") + ", " + indices[outer - 2] + ", " + indices[outer - 1] +
+        ");");
+  } else {
+    indices = declare_indices(y, trips);
+  }
   for (size_t d = 0; d < outer - by_rows; ++d) declare_variable(*nest[d], indices[d]);
-  const auto across = [&](const std::function<void()>& write) {
+  // Along a row: of several rows, or of the one whose code is being written.
+  const auto across = [&](std::vector<Names::Scope>* rows) {
     if (!rectangular) n = declare_trips(last);
+    if (neighbours > 1) return in_pieces(last, names_.fresh("", "x"), plane + ".x", plane + ".x_step", n, 1, rows);
     open("for (i64 " + x + " = " + plane + ".x; " + x + " < " + n + "; " + x + " += " + plane + ".x_step)");
     loops_.push_back(&last);
     declare_variable(last, x);
-    write();
+    if (rows) {
+      side_by_side(last, nullptr, *rows, [&](const Op& op) { statement(op); });
+    } else {
+      block(*last.blocks[0]);
+    }
     loops_.pop_back();
     close();
     leave_if_dead(last);
   };
   std::function<void(size_t)> write = [&](size_t depth) {
     if (by_rows && depth + 1 == outer) return this->rows(*nest[depth], last, rows, indices.back(), across);
-    if (depth == outer) return across([&] { block(*last.blocks[0]); });
+    if (depth == outer) return across(nullptr);
     loops_.push_back(nest[depth]);
     body(*nest[depth], nest[depth + 1], [&] { write(depth + 1); });
     loops_.pop_back();

@@ -18,6 +18,8 @@ class Names {
   /// A new identifier that begins with `base`, or `otherwise` where that gives none.
   std::string fresh(const std::string& base, const std::string& otherwise = "t");
   const std::string& of(const ir::Value&);
+  /// Of a value that has one.
+  const std::string& known(const ir::Value& v) const { return names_.at(&v); }
   /// From now on the value is called so.
   void bind(const ir::Value& v, std::string name) { (scope_ ? *scope_ : names_)[&v] = std::move(name); }
   /// Until the next call, what has no name yet gets one in this scope.

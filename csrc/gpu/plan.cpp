@@ -172,6 +172,7 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
   plan.wish = wish;
   plan.shape = shape_for(sizes, code_, device_.properties(), wish);
   plan.shape.narrow = is_narrow(graph_, args, sizes);
+  if (plan.shape.piece && !has_rows_of_pieces(graph_, args, plan.shape.piece)) plan.shape.piece = 0;
   Variant& kernel = variant(plan.shape);
   plan.kernel = &kernel;
   const KernelShape& shape = plan.shape;

@@ -289,6 +289,36 @@ template <class T> APPY_INLINE void store_two(bool aligned, T* at, T low, T high
   }
 }
 
+// --- Neighbours in aligned pieces of memory: one access a piece, of 16 bytes at most.
+
+template <int bytes, int element> struct AccessOf { typedef uint4 type; };
+template <> struct AccessOf<16, 8> { typedef ulonglong2 type; };
+template <int element> struct AccessOf<8, element> { typedef uint2 type; };
+template <int element> struct AccessOf<4, element> { typedef u32 type; };
+template <int element> struct AccessOf<2, element> { typedef u16 type; };
+template <class T, int count> union Neighbours {
+  static constexpr int bytes = count * (int)sizeof(T) < 16 ? count * (int)sizeof(T) : 16, all = count * (int)sizeof(T) / bytes;
+  typedef typename AccessOf<bytes, (int)sizeof(T)>::type One;
+  One pieces[all];
+  T values[count];
+};
+template <class T, class... Values> APPY_INLINE void load_pieces(const T* at, Values&... to) {
+  typedef Neighbours<T, (int)sizeof...(Values)> All;
+  All u;
+#pragma unroll
+  for (int k = 0; k < All::all; ++k) u.pieces[k] = ((const typename All::One*)at)[k];
+  int k = 0;
+  ((to = u.values[k++]), ...);
+}
+template <class T, class... Values> APPY_INLINE void store_pieces(T* at, Values... from) {
+  typedef Neighbours<T, (int)sizeof...(Values)> All;
+  All u;
+  int k = 0;
+  ((u.values[k++] = (T)from), ...);
+#pragma unroll
+  for (int i = 0; i < All::all; ++i) ((typename All::One*)at)[i] = u.pieces[i];
+}
+
 /// An element to shared memory, there when the thread has awaited it.
 template <class T> APPY_INLINE void copy_ahead(T* to, const T* from) { appy_copy_ahead<(int)sizeof(T)>(to, from); }
 
@@ -630,6 +660,7 @@ APPY_INLINE i64 quotient(i64 a, i64 b) { return (a | b) >> 32 ? a / b : (i64)((u
 /// Two dimensions of iterations for all threads: neighbouring threads along x, as many as it has use for.
 struct Plane {
   i64 x, x_step, y, y_step;
+  i64 rows;  // of threads in a block
 };
 template <int kBlock> APPY_INLINE Plane plane_of(const Team& team, i64 nx) {
   // As many threads across as leave the fewest of them idle.
@@ -648,8 +679,17 @@ template <int kBlock> APPY_INLINE Plane plane_of(const Team& team, i64 nx) {
   p.x_step = columns * across;
   p.y = row * (kBlock / across) + threadIdx.x / across;
   p.y_step = rows * (kBlock / across);
-  if (row >= rows) p.x = 1ll << 62;  // left over
+  p.rows = kBlock / across;
+  if (row >= rows) p.x = 1ll << 56;  // left over
   return p;
+}
+
+/// Where the iteration `index` of two dimensions is whose outer one goes first, through `group` neighbours at a time.
+APPY_INLINE void in_groups(i64 index, i64 outer, i64 inner, i64 group, i64& at_outer, i64& at_inner) {
+  const i64 first = quotient(index, group * inner) * group, rest = index - first * inner;
+  const i64 here = outer - first < group ? outer - first : group;
+  at_inner = quotient(rest, here);
+  at_outer = first + rest - at_inner * here;
 }
 
 // --- Updates in memory.

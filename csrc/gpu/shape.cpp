@@ -17,6 +17,9 @@ namespace {
 /// Iterations of a loop whose count nobody knows before it runs.
 constexpr int64_t unknown_trips = int64_t{1} << 20;
 
+/// Bytes of the widest access that a thread has.
+constexpr int kPiece = 16;
+
 int power_of_two_up_to(int64_t n, int most) {
   int p = 1;
   while (p < most && p < n) p *= 2;
@@ -60,7 +63,10 @@ KernelShape by_trip_counts(const Sizes& sizes, const KernelCode& code, const Pro
   for (const NestSize& nest : sizes.part().nests) {
     only_threads &= nest.mapping == Mapping::threads;
     // Enough for each thread to have several iterations in flight.
-    if (nest.mapping == Mapping::threads && sizes.product(nest.trips, 0) >= 4 * resident) shape.unroll = 4;
+    if (nest.mapping == Mapping::threads && sizes.product(nest.trips, 0) >= 4 * resident) {
+      shape.unroll = 4;
+      shape.piece = kPiece;
+    }
     if (nest.mapping == Mapping::columns) {
       // At least four blocks for each multiprocessor, and no less than two sectors of memory a row.
       const int64_t columns = sizes.product(nest.trips, unknown_trips);
@@ -84,6 +90,8 @@ KernelShape by_trip_counts(const Sizes& sizes, const KernelCode& code, const Pro
     lanes = std::max(lanes, wanted);
   }
   shape.lanes = any ? lanes : 1;
+  // Each lane has several elements, of which it takes neighbours.
+  if (any && longest >= 4 * shape.lanes) shape.piece = kPiece;
   // Of short rows more are in flight with small blocks; one that has a multiprocessor for itself is better large.
   const bool alone = most_workers <= device.multiprocessors && longest > 128;
   if (shape.lanes == shape.block && longest <= 2048) shape.lanes = shape.block = alone ? 512 : 128;
@@ -168,11 +176,9 @@ int64_t Sizes::elements(const ArraySize& array) const {
 
 namespace {
 
-constexpr std::pair<const char*, int Wish::*> members[] = {{"block", &Wish::block},
-                                                           {"lanes", &Wish::lanes},
-                                                           {"columns", &Wish::columns},
-                                                           {"unroll", &Wish::unroll},
-                                                           {"per_multiprocessor", &Wish::per_multiprocessor}};
+constexpr std::pair<const char*, int Wish::*> members[] = {
+    {"block", &Wish::block},   {"lanes", &Wish::lanes}, {"columns", &Wish::columns},
+    {"unroll", &Wish::unroll}, {"piece", &Wish::piece}, {"per_multiprocessor", &Wish::per_multiprocessor}};
 
 }  // namespace
 
@@ -237,6 +243,7 @@ void Wish::grant(KernelShape& shape) const {
   if (lanes) shape.lanes = lanes;
   if (columns) shape.columns = std::min(columns, 32);  // they share a warp
   if (unroll) shape.unroll = unroll;
+  if (piece) shape.piece = piece == kPiece ? kPiece : 0;
   if (tiles) shape.tiles = tiles_everywhere(static_cast<TileSize>(*tiles));
   // A worker is a part of a warp, or a block.
   if (shape.lanes > 32 && (whole || lanes)) shape.lanes = shape.block;
@@ -344,6 +351,18 @@ bool is_narrow(const ir::Graph& graph, const Word* args, const Sizes& sizes) {
   return std::all_of(sizes.part().arrays.begin(), sizes.part().arrays.end(), [&](const ArraySize& array) {
     return sizes.elements(array) * ir::size_of(array.alloc->result()->type.dtype) < limit;
   });
+}
+
+bool has_rows_of_pieces(const ir::Graph& graph, const Word* args, int piece) {
+  for (const ir::Value* v : graph.body->args) {
+    const Word* const words = args;
+    args += ir::words_of(v->type);
+    for (int d = 0; v->type.is_view() && d < v->type.rank; ++d) {
+      const auto stride = static_cast<int64_t>(words[1 + v->type.rank + d]);
+      if (stride % piece != 0 && stride != ir::size_of(v->type.dtype)) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace appy::gpu

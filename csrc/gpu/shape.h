@@ -35,12 +35,14 @@ class Sizes {
 /// What is not chosen from trip counts; 0 where it is.
 struct Wish {
   int block = 0, lanes = 0, columns = 0, unroll = 0;
+  int piece = 0;               // 1 for none
   std::optional<int> tiles;    // the TileSize of all products
   int per_multiprocessor = 0;  // blocks at most, for each of the device
   int64_t blocks = 0;          // as far as they are resident together where they have to be
   friend auto operator<=>(const Wish&, const Wish&) = default;
 
-  /// "block=256,lanes=32,columns=16,unroll=4,tiles=2,per_multiprocessor=8", or some of these: what text() gives.
+  /// "block=256,lanes=32,columns=16,unroll=4,piece=16,tiles=2,per_multiprocessor=8", or some of these: what text()
+  /// gives.
   static Wish of_text(const char*);
   std::string text() const;
   /// APPY_CUDA_SHAPE, as of_text() reads it, and APPY_CUDA_BLOCKS.
@@ -62,6 +64,9 @@ int64_t blocks_for(const Sizes&, const KernelShape&);
 
 /// Is no byte of an array 2^31 or more away from its first element? `args` are the graph's argument words.
 bool is_narrow(const ir::Graph&, const ir::Word* args, const Sizes&);
+
+/// Do the rows of all arrays begin so many bytes apart that all are aligned to pieces where the first one is?
+bool has_rows_of_pieces(const ir::Graph&, const ir::Word* args, int piece);
 
 /// Where in shared memory the arrays lie that each worker of a block has for itself, from `begin` on: one offset an
 /// array, which counts for no other array, and the end.

@@ -14,9 +14,10 @@ using ir::Op;
 using ir::Opcode;
 using ir::Value;
 
-bool Writer::can_unroll(const Op& loop, const Op* but) const {
-  if (options_.shape.unroll <= 1 || keeps_last(loop)) return false;
-  bool loads = false, stores = false, reloads = false;
+/// May operations of one iteration stand before some of the iteration before it? `but` is not looked at.
+bool Writer::can_interleave(const Op& loop, const Op* but) const {
+  if (keeps_last(loop)) return false;
+  bool stores = false, reloads = false;
   const std::function<bool(const ir::Block&)> fits = [&](const ir::Block& block) {
     for (const Op* op = block.first; op; op = op->next) {
       if (op == but) continue;
@@ -31,7 +32,6 @@ bool Writer::can_unroll(const Op& loop, const Op* but) const {
         case Opcode::continue_:
           return false;
         default:
-          loads |= op->code == Opcode::load_;
           reloads |= stores && op->code == Opcode::load_;
           stores |= op->code == Opcode::store_;
           for (const ir::Block* inner : op->blocks) {
@@ -42,7 +42,14 @@ bool Writer::can_unroll(const Op& loop, const Op* but) const {
     return true;
   };
   // What is carried may be stored: no load moves over such a store.
-  return fits(*loop.blocks[0]) && (loads || but) && !(reloads && !loop.results.empty());
+  return fits(*loop.blocks[0]) && !(reloads && !loop.results.empty());
+}
+
+bool Writer::can_unroll(const Op& loop, const Op* but) const {
+  if (options_.shape.unroll <= 1 || !can_interleave(loop, but)) return false;
+  bool loads = but != nullptr;
+  ir::walk(*loop.blocks[0], [&](const Op& op) { loads |= op.code == Opcode::load_; });
+  return loads;
 }
 
 bool is_rectangular(const std::vector<const Op*>& nest) {
@@ -78,16 +85,14 @@ bool Writer::takes_rows(const std::vector<const Op*>& nest) const {
 bool Writer::sweeps_again() const {
   bool again = false;
   ir::walk(*graph_.body, [&](const Op& op) {
-    again |= op.mapping == ir::Mapping::threads && ir::enclosing_loop(*op.parent) != nullptr;
+    const Op* around = op.mapping == ir::Mapping::threads ? ir::enclosing_loop(*op.parent) : nullptr;
+    again |= around && around->mapping == ir::Mapping::none;
   });
   return again;
 }
 
-/// The operations of a body for each of several iterations: those that need no carried value are written for all
-/// iterations before the next, the others and the loop's end iteration by iteration. Iterations of a distributed loop
-/// are independent but for what they carry. `once` is written for all iterations together.
-void Writer::side_by_side(const Op& loop, const Op* once, std::vector<Names::Scope>& copies,
-                          const std::function<void(const Op&)>& write) {
+/// Operations of a body that need what its loop carries, and its end.
+std::set<const Op*> chain_of(const Op& loop) {
   std::set<const Value*> carried;
   for (size_t k = 0; k < loop.results.size(); ++k) carried.insert(loop.blocks[0]->args[k + 1]);
   const std::function<bool(const Op&)> follows = [&](const Op& op) {
@@ -97,16 +102,29 @@ void Writer::side_by_side(const Op& loop, const Op* once, std::vector<Names::Sco
     }
     return found;
   };
-  std::vector<const Op*> chain;
+  std::set<const Op*> chain;
+  for (const Op* op = loop.blocks[0]->first; op; op = op->next) {
+    if (!ir::is_terminator(op->code) && !follows(*op)) continue;
+    chain.insert(op);
+    carried.insert(op->results.begin(), op->results.end());
+  }
+  return chain;
+}
+
+/// The operations of a body for each of several iterations: those that need no carried value are written for all
+/// iterations before the next, the others and the loop's end iteration by iteration. Iterations of a distributed loop
+/// are independent but for what they carry. `once` is written for all iterations together.
+void Writer::side_by_side(const Op& loop, const Op* once, std::vector<Names::Scope>& copies,
+                          const std::function<void(const Op&)>& write) {
+  const std::set<const Op*> chain = chain_of(loop);
   for (const Op* op = loop.blocks[0]->first; op; op = op->next) {
     if (op == once) {
       write(*op);
-    } else if (ir::is_terminator(op->code) || follows(*op)) {
-      chain.push_back(op);
-      carried.insert(op->results.begin(), op->results.end());
-    } else {
+    } else if (in_piece_ > 1 && pieces_.count(op)) {
+      pieces(*op, copies);
+    } else if (!chain.count(op)) {
       const Op* other = neighbour(*op);
-      if (other && (other == once || follows(*other))) other = nullptr;
+      if (other && (other == once || chain.count(other))) other = nullptr;
       for (Names::Scope& copy : copies) {
         names_.enter(&copy);
         other ? pair(*op, *other) : write(*op);
@@ -117,14 +135,17 @@ void Writer::side_by_side(const Op& loop, const Op* once, std::vector<Names::Sco
   }
   for (Names::Scope& copy : copies) {
     names_.enter(&copy);
-    for (const Op* op : chain) write(*op);
+    for (const Op* op = loop.blocks[0]->first; op; op = op->next) {
+      if (chain.count(op)) write(*op);
+    }
   }
   names_.enter(nullptr);
 }
 
-/// The loop's variable in kUnroll iterations from `first` on, `step` behind their number.
-std::vector<Names::Scope> Writer::declare_copies(const Op& loop, const std::string& first, const std::string& step) {
-  std::vector<Names::Scope> copies(static_cast<size_t>(options_.shape.unroll));
+/// The loop's variable in `count` iterations from `first` on, `step` behind their number.
+std::vector<Names::Scope> Writer::declare_copies(const Op& loop, int count, const std::string& first,
+                                                 const std::string& step) {
+  std::vector<Names::Scope> copies(static_cast<size_t>(count));
   for (size_t c = 0; c < copies.size(); ++c) {
     names_.enter(&copies[c]);
     declare_variable(loop, c == 0 ? first : "(" + first + " + " + std::to_string(c) + step + ")");
@@ -136,11 +157,14 @@ std::vector<Names::Scope> Writer::declare_copies(const Op& loop, const std::stri
 /// One loop over all threads.
 void Writer::along_line(const Op& loop) {
   const std::string n = declare_trips(loop), k = names_.fresh("", "k");
+  if (neighbours(loop) > 1) {
+    return in_pieces(loop, k, "team.thread", "team.threads", n, options_.shape.unroll > 1 ? 2 : 1);
+  }
   put("i64 " + k + " = team.thread;");
   if (can_unroll(loop, nullptr)) {
     open("for (; " + k + " < " + n + " - (kUnroll - 1) * team.threads; " + k + " += kUnroll * team.threads)");
     loops_.push_back(&loop);
-    std::vector<Names::Scope> copies = declare_copies(loop, k, " * team.threads");
+    std::vector<Names::Scope> copies = declare_copies(loop, options_.shape.unroll, k, " * team.threads");
     side_by_side(loop, nullptr, copies, [&](const Op& op) { statement(op); });
     loops_.pop_back();
     close();
@@ -154,22 +178,19 @@ void Writer::along_line(const Op& loop) {
   close();
 }
 
-/// Rows of a plane, kUnroll neighbours at a time; `across` writes the loop along a row.
+/// Rows of a plane, kUnroll neighbours at a time; `across` writes the loop along a row, of so many rows.
 void Writer::rows(const Op& loop, const Op& along, const std::string& trips, const std::string& group,
-                  const std::function<void(const std::function<void()>&)>& across) {
+                  const std::function<void(std::vector<Names::Scope>*)>& across) {
   const std::string first = names_.fresh("", "first"), k = names_.fresh("", "k");
   put("const i64 " + first + " = " + group + " * kUnroll;");
   open("if (" + first + " + kUnroll <= " + trips + ")");
-  std::vector<Names::Scope> copies = declare_copies(loop, first, "");
-  side_by_side(loop, &along, copies, [&](const Op& op) {
-    if (&op != &along) return statement(op);
-    across([&] { side_by_side(along, nullptr, copies, [&](const Op& inner) { statement(inner); }); });
-  });
+  std::vector<Names::Scope> copies = declare_copies(loop, options_.shape.unroll, first, "");
+  side_by_side(loop, &along, copies, [&](const Op& op) { &op == &along ? across(&copies) : statement(op); });
   close(" else {");
   ++depth_;
   open("for (i64 " + k + " = " + first + "; " + k + " < " + trips + "; ++" + k + ")");
   declare_variable(loop, k);
-  body(loop, &along, [&] { across([&] { block(*along.blocks[0]); }); });
+  body(loop, &along, [&] { across(nullptr); });
   close();
   close();
 }

@@ -23,6 +23,8 @@ enum class Level : uint8_t { all, worker, thread };
 
 /// The loops that are numbered together with the outermost of them.
 std::vector<const ir::Op*> nest_of(const ir::Op& outermost);
+/// Operations of a loop's body that need what the loop carries, and its end.
+std::set<const ir::Op*> chain_of(const ir::Op& loop);
 /// Does the last loop count alike for all iterations of the others?
 bool is_rectangular(const std::vector<const ir::Op*>& nest);
 
@@ -107,6 +109,7 @@ class Writer {
   void leave_if_told();
 
   // unroll.cpp
+  bool can_interleave(const ir::Op& loop, const ir::Op* but) const;
   bool can_unroll(const ir::Op& loop, const ir::Op* but) const;
   bool can_take_rows(const std::vector<const ir::Op*>& nest) const;
   bool takes_rows(const std::vector<const ir::Op*>& nest) const;
@@ -114,10 +117,29 @@ class Writer {
   bool sweeps_again() const;
   void along_line(const ir::Op& loop);
   void rows(const ir::Op& loop, const ir::Op& along, const std::string& trips, const std::string& group,
-            const std::function<void(const std::function<void()>&)>& across);
-  std::vector<Names::Scope> declare_copies(const ir::Op& loop, const std::string& first, const std::string& step);
+            const std::function<void(std::vector<Names::Scope>*)>& across);
+  std::vector<Names::Scope> declare_copies(const ir::Op& loop, int count, const std::string& first,
+                                           const std::string& step);
   void side_by_side(const ir::Op& loop, const ir::Op* once, std::vector<Names::Scope>& copies,
                     const std::function<void(const ir::Op&)>& write);
+
+  // pieces.cpp
+  void find_pieces();
+  bool lies_in_piece(const ir::Op& access, const ir::Op& loop, int count, const std::set<const ir::Op*>& chain) const;
+  int neighbours_up_to(const ir::Op& loop, int most) const;
+  std::string alignment_of(const ir::Value& view) const;
+  /// So many neighbouring iterations of the loop are one thread's.
+  int neighbours(const ir::Op& loop) const;
+  int pieces_in_flight(const ir::Op& loop) const;
+  /// The loop's iterations from `first` on, `step` apart, as pieces where arrays are aligned to them; of what is left
+  /// of a piece, and elsewhere, one by one. `deep` pieces are in flight.
+  void in_pieces(const ir::Op& loop, const std::string& k, const std::string& first, const std::string& step,
+                 const std::string& n, int deep, std::vector<Names::Scope>* rows = nullptr);
+  std::vector<Names::Scope> declare_at(const ir::Op& loop, const std::vector<std::string>& at,
+                                       const std::vector<Names::Scope>* rows);
+  /// An access of several iterations.
+  void pieces(const ir::Op& access, std::vector<Names::Scope>& copies);
+  std::string pieces_parameter() const;
 
   // substitution.cpp
   bool substitution(const ir::Op& loop);
@@ -159,6 +181,10 @@ class Writer {
   std::map<const ir::Op*, size_t> tiled_;             // nests that may have tiles: their number
   std::map<const ir::Op*, size_t> array_of_;          // alloc -> index in code_.arrays
   std::map<const ir::Value*, bool> written_;          // views that the region writes
+  std::map<const ir::Op*, int> neighbours_;           // of loops: iterations that a thread has side by side
+  std::map<const ir::Op*, int> pieces_;               // accesses that are one for them: their number
+  std::set<std::string> unaligned_pieces_;            // bits that are 0 where arrays are aligned to pieces
+  int in_piece_ = 1;                                  // neighbouring iterations in the code being written
   std::set<std::string> paired_;                      // that these arrays are aligned to pairs, each as a test
   std::vector<const ir::Op*> loops_;                  // that the code being written is in, as C++ loops
   const ir::Op* outermost_ = nullptr;                 // of the distributed loops around it

@@ -1,0 +1,277 @@
+// Neighbouring iterations of a distributed loop as one thread's: what they load and store side by side in memory is one
+// access of 16 bytes, where arrays are aligned to that. Narrow types need it: of single elements too few are in flight.
+#include <algorithm>
+
+#include "gpu/expressions.h"
+#include "gpu/writer.h"
+#include "passes/affine.h"
+#include "passes/loops.h"
+#include "passes/subscripts.h"
+
+namespace appy::gpu {
+
+using ir::Layout;
+using ir::Mapping;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+/// More are more text and registers than they are worth.
+constexpr int kMostNeighbours = 8;
+
+/// Are the elements of neighbouring iterations neighbours in memory, in the same order?
+bool runs_along(const Op& access, const Op& loop) {
+  const Value& view = *access.view();
+  const Layout layout = view.type.layout;
+  if (view.type.rank == 0 || (layout != Layout::c && layout != Layout::inner)) return false;
+  const Value& i = *passes::induction(loop);
+  const size_t rank = access.access->offset.size();
+  for (size_t d = 0; d < rank; ++d) {
+    const passes::Affine sum = passes::row(access, d);
+    if (sum.coef(i) != (d + 1 == rank ? 1 : 0)) return false;
+    for (const auto& [term, coef] : sum.terms) {
+      if (term != &i && !ir::defined_outside(*term, *loop.blocks[0])) return false;
+    }
+  }
+  return true;
+}
+
+/// The first of the accesses of `count` neighbours, from the loop's first iteration on, is at a multiple of `count`.
+bool begins_even(const Op& access, const Op& loop, int64_t lower, int count) {
+  passes::Affine sum = passes::row(access, access.access->offset.size() - 1);
+  sum.add(*passes::induction(loop), -1);
+  sum.constant += lower;
+  return sum.constant % count == 0 &&
+         std::all_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) { return term.second % count == 0; });
+}
+
+bool is_written_in(const Value& view, const Op& loop) {
+  bool found = false;
+  ir::walk(*loop.blocks[0], [&](const Op& op) { found |= op.code == Opcode::store_ && op.view() == &view; });
+  return found;
+}
+
+/// One of the loops writes what the other one touches.
+bool share_written(const Op& a, const Op& b) {
+  bool found = false;
+  ir::walk(*a.blocks[0], [&](const Op& x) {
+    if (!passes::is_access(x)) return;
+    ir::walk(*b.blocks[0], [&](const Op& y) {
+      found |= passes::is_access(y) && x.view() == y.view() && (x.code != Opcode::load_ || y.code != Opcode::load_);
+    });
+  });
+  return found;
+}
+
+Mapping kind_of(const Op& loop) { return loop.mapping == Mapping::repeated ? Mapping::threads : loop.mapping; }
+
+}  // namespace
+
+/// Where the array begins, and how far its rows are apart, as bits: 0 where all are aligned. Empty where the kernel's
+/// beginning does not know.
+std::string Writer::alignment_of(const Value& view) const {
+  const size_t rank = static_cast<size_t>(view.type.rank);
+  const std::string size = std::to_string(ir::size_of(view.type.dtype));
+  const auto scaled = [&](const std::string& elements) { return "(u64)(" + elements + ") * " + size; };
+  const std::string name = view.op ? "" : names_.known(view);
+  if (!view.op) {
+    std::string bits = "(u64)" + name;
+    if (rank > 1 && view.type.layout == Layout::c) bits += " | " + scaled(name + "_n" + std::to_string(rank - 1));
+    for (size_t d = 0; view.type.layout == Layout::inner && d + 1 < rank; ++d) {
+      bits += " | (u64)" + name + "_s" + std::to_string(d);
+    }
+    return bits;
+  }
+  const size_t number = array_of_.at(view.op), arrays = code_.arrays.size(), first = code_.words - 2 * arrays;
+  std::string bits = "p.w[" + std::to_string(first + number) + "]";
+  const ArrayUse::Owner owner = code_.arrays[number].owner;
+  if (owner == ArrayUse::Owner::worker || owner == ArrayUse::Owner::thread)
+    bits += " | " + scaled("p.w[" + std::to_string(first + arrays + number) + "]");
+  if (rank == 1) return bits;
+  const Op* extent = view.op->operands.back()->op;
+  if (extent && extent->code == Opcode::const_) return bits + " | " + scaled(std::to_string(extent->imm));
+  if (!extent || extent->code != Opcode::dim_ || extent->operands[0]->op) return "";
+  return bits + " | " + scaled(names_.known(*extent->operands[0]) + "_n" + std::to_string(extent->dim));
+}
+
+/// Is the access one with those of the `count` - 1 iterations behind?
+bool Writer::lies_in_piece(const Op& access, const Op& loop, int count, const std::set<const Op*>& chain) const {
+  const Value& view = *access.view();
+  return access.parent == loop.blocks[0] && !chain.count(&access) && !is_unaligned(view) &&
+         !alignment_of(view).empty() && runs_along(access, loop) &&
+         begins_even(access, loop, *passes::constant(*loop.operands[0]), count) &&
+         (access.code == Opcode::load_ || !stays(access));
+}
+
+/// As many as all that is stored along the loop, and most that is loaded, are in pieces for; 1 where no number is. What
+/// the loop writes is touched in pieces only.
+int Writer::neighbours_up_to(const Op& loop, int most) const {
+  const std::set<const Op*> chain = chain_of(loop);
+  for (int count = most; count > 1; count /= 2) {
+    int in_pieces = 0, apart = 0;
+    bool fits = true;
+    ir::walk(*loop.blocks[0], [&](const Op& op) {
+      if (!passes::is_access(op)) return;
+      if (lies_in_piece(op, loop, count, chain)) {
+        ++in_pieces;
+        return;
+      }
+      const bool along = runs_along(op, loop);
+      apart += along;
+      fits &= !(along && op.code != Opcode::load_) && !is_written_in(*op.view(), loop);
+    });
+    if (fits && in_pieces > 2 * apart) return count;
+  }
+  return 1;
+}
+
+/// Decides for all loops. Those that count alike and share what one of them writes take as many each: between them an
+/// element stays with its thread and needs no barrier.
+void Writer::find_pieces() {
+  if (!options_.shape.piece) return;
+  std::vector<std::pair<const Op*, int>> loops;
+  const auto most = [&](const Op& loop) {
+    const auto lower = passes::constant(*loop.operands[0]), step = passes::constant(*loop.operands[2]);
+    if (loop.mapping == Mapping::repeated || !lower || step != 1 || !can_interleave(loop, nullptr)) return 1;
+    int least = 0, largest = 0;
+    ir::walk(*loop.blocks[0], [&](const Op& op) {
+      if (!passes::is_access(op) || !runs_along(op, loop)) return;
+      const int bytes = ir::size_of(op.view()->type.dtype);
+      least = least ? std::min(least, bytes) : bytes;
+      largest = std::max(largest, bytes);
+    });
+    if (!least || only_copies(loop)) return 1;
+    return std::min({options_.shape.piece / least, 2 * options_.shape.piece / largest, kMostNeighbours});
+  };
+  ir::walk(*graph_.body, [&](const Op& op) {
+    if (op.code != Opcode::for_) return;
+    const Op* around = ir::enclosing_loop(*op.parent);
+    const bool lanes = op.mapping == Mapping::lanes && around && around->mapping != Mapping::columns;
+    if (!lanes && kind_of(op) != Mapping::threads) return;
+    bool innermost = true;
+    ir::walk(*op.blocks[0], [&](const Op& inner) { innermost &= inner.mapping != op.mapping; });
+    if (innermost) loops.emplace_back(&op, neighbours_up_to(op, most(op)));
+  });
+  for (bool settled = false; !settled;) {
+    settled = true;
+    for (auto& [loop, count] : loops) {
+      for (const auto& [other, bound] : loops) {
+        if (bound >= count || kind_of(*loop) != kind_of(*other) || !share_written(*loop, *other)) continue;
+        count = neighbours_up_to(*loop, bound);
+        settled = false;
+      }
+    }
+  }
+  for (const auto& [loop, count] : loops) {
+    if (count == 1) continue;
+    neighbours_[loop] = count;
+    const std::set<const Op*> chain = chain_of(*loop);
+    for (const Op* op = loop->blocks[0]->first; op; op = op->next) {
+      if (!passes::is_access(*op) || !lies_in_piece(*op, *loop, count, chain)) continue;
+      const Value& view = *op->view();
+      const int bytes = std::min(count * ir::size_of(view.type.dtype), options_.shape.piece);
+      unaligned_pieces_.insert("((" + alignment_of(view) + ") & " + std::to_string(bytes - 1) + ") == 0");
+      pieces_[op] = count;
+    }
+  }
+}
+
+int Writer::neighbours(const Op& loop) const {
+  const auto found = neighbours_.find(&loop);
+  return found == neighbours_.end() ? 1 : found->second;
+}
+
+/// As many as keep enough bytes on their way, of a body that stays small.
+int Writer::pieces_in_flight(const Op& loop) const {
+  int operations = 0;
+  ir::walk(*loop.blocks[0], [&](const Op&) { ++operations; });
+  int deep = 4;
+  while (deep > 1 && deep * neighbours(loop) * operations > 96) deep /= 2;
+  return deep;
+}
+
+std::string Writer::pieces_parameter() const {
+  std::string text;
+  for (const std::string& test : unaligned_pieces_) {
+    text += (text.empty() ? "  const bool aligned_pieces = " : " && ") + test;
+  }
+  return text.empty() ? text : text + ";\n";
+}
+
+void Writer::in_pieces(const Op& loop, const std::string& k, const std::string& first, const std::string& step,
+                       const std::string& n, int deep, std::vector<Names::Scope>* rows) {
+  const int count = neighbours(loop);
+  const std::string wide = std::to_string(count);
+  const auto once = [&](const Op& op) { statement(op); };
+  put("i64 " + k + " = aligned_pieces ? " + first + " * " + wide + " : " + first + ";");
+  loops_.push_back(&loop);
+  open("if (aligned_pieces)");
+  for (const int pieces : deep > 1 ? std::vector<int>{deep, 1} : std::vector<int>{1}) {
+    const std::string last = std::to_string(count - 1);
+    const std::string before = pieces > 1 ? " + " + std::to_string((pieces - 1) * count) + " * " + step : "";
+    open("for (; " + k + before + " + " + last + " < " + n + "; " + k + " += " + std::to_string(pieces * count) +
+         " * " + step + ")");
+    std::vector<std::string> at;
+    for (int piece = 0; piece < pieces; ++piece) {
+      const std::string begin = piece ? k + " + " + std::to_string(piece * count) + " * " + step : k;
+      for (int c = 0; c < count; ++c) at.push_back(c ? "(" + begin + " + " + std::to_string(c) + ")" : begin);
+    }
+    std::vector<Names::Scope> copies = declare_at(loop, at, rows);
+    in_piece_ = count;
+    side_by_side(loop, nullptr, copies, once);
+    in_piece_ = 1;
+    close();
+  }
+  close();
+  open("for (; " + k + " < " + n + "; " + k + " += aligned_pieces ? 1 : " + step + ")");
+  declare_variable(loop, k);
+  if (rows) {
+    side_by_side(loop, nullptr, *rows, once);
+  } else {
+    block(*loop.blocks[0]);
+  }
+  loops_.pop_back();
+  close();
+}
+
+/// The loop's variable at each of these iterations, in each of the rows.
+std::vector<Names::Scope> Writer::declare_at(const Op& loop, const std::vector<std::string>& at,
+                                             const std::vector<Names::Scope>* rows) {
+  std::vector<Names::Scope> first(at.size());
+  for (size_t c = 0; c < at.size(); ++c) {
+    names_.enter(&first[c]);
+    names_.bind(*passes::induction(loop), names_.fresh(passes::induction(loop)->name));
+    declare_variable(loop, at[c]);
+  }
+  names_.enter(nullptr);
+  if (!rows) return first;
+  std::vector<Names::Scope> copies;
+  for (const Names::Scope& row : *rows) {
+    for (const Names::Scope& variable : first) {
+      copies.push_back(row);
+      copies.back().insert(variable.begin(), variable.end());
+    }
+  }
+  return copies;
+}
+
+void Writer::pieces(const Op& access, std::vector<Names::Scope>& copies) {
+  note_line(access);
+  const auto count = static_cast<size_t>(pieces_.at(&access));
+  const bool load = access.code == Opcode::load_;
+  for (size_t first = 0; first < copies.size(); first += count) {
+    std::string values;
+    for (size_t c = first; c < first + count; ++c) {
+      names_.enter(&copies[c]);
+      values += (values.empty() ? "" : ", ") + (load ? names_.of(*access.result()) : argument(*access.operands[0]));
+    }
+    names_.enter(&copies[first]);
+    if (load) put(std::string(type_of(access.result()->type.dtype)) + " " + values + ";");
+    put((load ? "load_pieces(&" : "store_pieces(&") + element(access) + ", " + values + ");");
+  }
+  names_.enter(nullptr);
+}
+
+}  // namespace appy::gpu

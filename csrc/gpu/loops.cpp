@@ -367,10 +367,10 @@ void Writer::along_lanes(const Op& op) {
   level_ = Level::thread;
   const std::string n = declare_trips(op), k = names_.fresh("", "k");
   const std::vector<const Value*> divisors = declare_divisors(op);
-  if (neighbours(op) > 1) {
-    in_pieces(op, k, "team.lane", "kLanes", n, pieces_in_flight(op));
-    for (const Value* v : divisors) divisors_.erase(v);
-    return;
+  const bool wide = neighbours(op) > 1;
+  if (wide) {
+    in_pieces(op, "team.lane", "kLanes", n, pieces_in_flight(op));
+    open("else");
   }
   open("for (i64 " + k + (columns_ ? " = threadIdx.x / kColumns; " : " = team.lane; ") + k + " < " + n + "; " + k +
        (columns_ ? " += kBlock / kColumns)" : " += kLanes)"));
@@ -382,6 +382,7 @@ void Writer::along_lanes(const Op& op) {
   copies_ = false;
   loops_.pop_back();
   close();
+  if (wide) close();
   for (const Value* v : divisors) divisors_.erase(v);
 }
 
@@ -467,43 +468,34 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
   std::vector<std::string> trips;
   for (size_t d = 0; d < outer; ++d) trips.push_back(declare_trips(*nest[d]));
   const bool rectangular = is_rectangular(nest), by_rows = takes_rows(nest);
+  const int neighbours = this->neighbours(last);
+  const int rows_at_once = neighbours > 1 ? std::min(options_.shape.unroll, 2) : options_.shape.unroll;
   const std::string rows = trips.back();
   if (by_rows) {
     trips.back() = names_.fresh("", "n");
-    put("const i64 " + trips.back() + " = (" + rows + " + kUnroll - 1) / kUnroll;");
+    put("const i64 " + trips.back() + " = (" + rows + " + " + std::to_string(rows_at_once - 1) + ") / " +
+        std::to_string(rows_at_once) + ";");
   }
   const std::string plane = names_.fresh("", "plane"), y = names_.fresh("", "y"), x = names_.fresh("", "x");
   std::string n = rectangular ? declare_trips(last) : "";
-  const int neighbours = this->neighbours(last);
-  const std::string wide = std::to_string(neighbours);
-  const std::string count =
-      neighbours == 1 ? n
-                      : "aligned_pieces ? (" + n + " + " + std::to_string(neighbours - 1) + ") / " + wide + " : " + n;
+  const std::string wide = std::to_string(neighbours), rest = std::to_string(neighbours - 1);
+  const std::string count = neighbours == 1 ? n : "aligned_pieces ? (" + n + " + " + rest + ") / " + wide + " : " + n;
   put("const Plane " + plane + " = plane_of<kBlock>(team, " + (rectangular ? count : "32") + ");");
   std::string all = trips[0];
   for (size_t k = 1; k < trips.size(); ++k) all += " * " + trips[k];
   open("for (i64 " + y + " = " + plane + ".y; " + y + " < " + all + "; " + y + " += " + plane + ".y_step)");
-  // A block has neighbours of the dimension around the rows: what they share lies in its cache. What comes from memory
-  // in each sweep comes faster about in the order in which it lies there.
-  std::vector<std::string> indices;
-  if (by_rows && outer > 1) {
-    std::vector<std::string> joined(trips.begin(), trips.end() - 2);
-    joined.push_back("(" + trips[outer - 2] + " * " + trips[outer - 1] + ")");
-    indices = declare_indices(y, joined);
-    const std::string index = std::exchange(indices.back(), names_.fresh("", "k"));
-    indices.push_back(names_.fresh("", "k"));
-    put("i64 " + indices[outer - 2] + ", " + indices[outer - 1] + ";");
-    put("in_groups(" + index + ", " + trips[outer - 2] + ", " + trips[outer - 1] + ", " +
-        (sweeps_again() ? trips[outer - 2] : plane + ".rows") + ", " + indices[outer - 2] + ", " + indices[outer - 1] +
-        ");");
-  } else {
-    indices = declare_indices(y, trips);
-  }
+  // A block has neighbours of the dimension around the rows: what they share lies in its cache.
+  if (by_rows) std::rotate(trips.begin(), trips.end() - 1, trips.end());
+  std::vector<std::string> indices = declare_indices(y, trips);
+  if (by_rows) std::rotate(indices.begin(), indices.begin() + 1, indices.end());
   for (size_t d = 0; d < outer - by_rows; ++d) declare_variable(*nest[d], indices[d]);
   // Along a row: of several rows, or of the one whose code is being written.
   const auto across = [&](std::vector<Names::Scope>* rows) {
     if (!rectangular) n = declare_trips(last);
-    if (neighbours > 1) return in_pieces(last, names_.fresh("", "x"), plane + ".x", plane + ".x_step", n, 1, rows);
+    if (neighbours > 1) {
+      in_pieces(last, plane + ".x", plane + ".x_step", n, 1, rows);
+      open("else");
+    }
     open("for (i64 " + x + " = " + plane + ".x; " + x + " < " + n + "; " + x + " += " + plane + ".x_step)");
     loops_.push_back(&last);
     declare_variable(last, x);
@@ -514,10 +506,12 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
     }
     loops_.pop_back();
     close();
+    if (neighbours > 1) close();
     leave_if_dead(last);
   };
   std::function<void(size_t)> write = [&](size_t depth) {
-    if (by_rows && depth + 1 == outer) return this->rows(*nest[depth], last, rows, indices.back(), across);
+    if (by_rows && depth + 1 == outer)
+      return this->rows(*nest[depth], last, rows_at_once, rows, indices.back(), across);
     if (depth == outer) return across(nullptr);
     loops_.push_back(nest[depth]);
     body(*nest[depth], nest[depth + 1], [&] { write(depth + 1); });

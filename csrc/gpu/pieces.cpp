@@ -53,6 +53,41 @@ bool is_written_in(const Value& view, const Op& loop) {
   return found;
 }
 
+/// Rows of the plane load elements of each other's: then a thread has rows, of which it loads those once.
+bool shares_rows(const Op& along) {
+  bool found = false;
+  ir::walk(*along.blocks[0], [&](const Op& a) {
+    if (a.code != Opcode::load_) return;
+    ir::walk(*along.blocks[0], [&](const Op& b) {
+      if (b.code != Opcode::load_ || a.view() != b.view()) return;
+      for (size_t d = 0; d + 1 < a.access->offset.size(); ++d) {
+        passes::Affine apart = passes::row(a, d);
+        apart.add(passes::row(b, d), -1);
+        found |= apart.is_constant() && apart.constant != 0;
+      }
+    });
+  });
+  return found;
+}
+
+/// Operations of a body, as the text grows with them.
+int operations_of(const Op& loop) {
+  int operations = 0;
+  ir::walk(*loop.blocks[0], [&](const Op&) { ++operations; });
+  return operations;
+}
+
+/// A function or a quotient of float64: several at once are more registers and branches than the loads are worth. H200,
+/// softmax of rows of 1024: 331 us, with two of each at once 561.
+bool has_long_operations(const Op& loop) {
+  bool found = false;
+  ir::walk(*loop.blocks[0], [&](const Op& op) {
+    if (!ir::is_pure(op.code) || op.results.empty() || op.result()->type.dtype != ir::DType::f64_) return;
+    found |= !passes::is_cheap(op);
+  });
+  return found;
+}
+
 /// One of the loops writes what the other one touches.
 bool share_written(const Op& a, const Op& b) {
   bool found = false;
@@ -142,7 +177,10 @@ void Writer::find_pieces() {
       least = least ? std::min(least, bytes) : bytes;
       largest = std::max(largest, bytes);
     });
-    if (!least || only_copies(loop)) return 1;
+    const bool plane =
+        kind_of(loop) == Mapping::threads && loop.parent->owner && loop.parent->owner->mapping == loop.mapping;
+    if (!least || only_copies(loop) || has_long_operations(loop)) return 1;
+    if (plane && (shares_rows(loop) || operations_of(loop) > 24)) return 1;
     return std::min({options_.shape.piece / least, 2 * options_.shape.piece / largest, kMostNeighbours});
   };
   ir::walk(*graph_.body, [&](const Op& op) {
@@ -185,10 +223,8 @@ int Writer::neighbours(const Op& loop) const {
 
 /// As many as keep enough bytes on their way, of a body that stays small.
 int Writer::pieces_in_flight(const Op& loop) const {
-  int operations = 0;
-  ir::walk(*loop.blocks[0], [&](const Op&) { ++operations; });
   int deep = 4;
-  while (deep > 1 && deep * neighbours(loop) * operations > 96) deep /= 2;
+  while (deep > 1 && deep * neighbours(loop) * operations_of(loop) > 96) deep /= 2;
   return deep;
 }
 
@@ -200,23 +236,24 @@ std::string Writer::pieces_parameter() const {
   return text.empty() ? text : text + ";\n";
 }
 
-void Writer::in_pieces(const Op& loop, const std::string& k, const std::string& first, const std::string& step,
-                       const std::string& n, int deep, std::vector<Names::Scope>* rows) {
+void Writer::in_pieces(const Op& loop, const std::string& first, const std::string& step, const std::string& n,
+                       int deep, std::vector<Names::Scope>* rows) {
   const int count = neighbours(loop);
-  const std::string wide = std::to_string(count);
+  const std::string wide = std::to_string(count), k = names_.fresh("", "k");
   const auto once = [&](const Op& op) { statement(op); };
-  put("i64 " + k + " = aligned_pieces ? " + first + " * " + wide + " : " + first + ";");
-  loops_.push_back(&loop);
+  const auto steps = [&](int pieces) { return std::to_string(pieces * count) + " * " + step; };
   open("if (aligned_pieces)");
+  put("i64 " + k + " = " + first + " * " + wide + ";");
+  loops_.push_back(&loop);
   for (const int pieces : deep > 1 ? std::vector<int>{deep, 1} : std::vector<int>{1}) {
-    const std::string last = std::to_string(count - 1);
-    const std::string before = pieces > 1 ? " + " + std::to_string((pieces - 1) * count) + " * " + step : "";
-    open("for (; " + k + before + " + " + last + " < " + n + "; " + k + " += " + std::to_string(pieces * count) +
-         " * " + step + ")");
+    const std::string before = pieces > 1 ? " + " + steps(pieces - 1) : "";
+    open("for (; " + k + before + " + " + std::to_string(count - 1) + " < " + n + "; " + k + " += " + steps(pieces) +
+         ")");
     std::vector<std::string> at;
     for (int piece = 0; piece < pieces; ++piece) {
-      const std::string begin = piece ? k + " + " + std::to_string(piece * count) + " * " + step : k;
-      for (int c = 0; c < count; ++c) at.push_back(c ? "(" + begin + " + " + std::to_string(c) + ")" : begin);
+      const std::string begin = piece ? k + " + " + steps(piece) : k;
+      for (int c = 0; c < count; ++c)
+        at.push_back(c ? "(" + begin + " + " + std::to_string(c) + ")" : "(" + begin + ")");
     }
     std::vector<Names::Scope> copies = declare_at(loop, at, rows);
     in_piece_ = count;
@@ -224,15 +261,22 @@ void Writer::in_pieces(const Op& loop, const std::string& k, const std::string& 
     in_piece_ = 1;
     close();
   }
-  close();
-  open("for (; " + k + " < " + n + "; " + k + " += aligned_pieces ? 1 : " + step + ")");
-  declare_variable(loop, k);
+  // There are few: the compiler need not unroll them.
+  open("_Pragma(\"unroll 1\") for (; " + k + " < " + n + "; ++" + k + ")");
   if (rows) {
+    declare_variable(loop, k);
     side_by_side(loop, nullptr, *rows, once);
   } else {
+    // What is behind has names of its own for the same values.
+    Names::Scope alone;
+    names_.enter(&alone);
+    names_.bind(*passes::induction(loop), names_.fresh(passes::induction(loop)->name));
+    declare_variable(loop, k);
     block(*loop.blocks[0]);
+    names_.enter(nullptr);
   }
   loops_.pop_back();
+  close();
   close();
 }
 

@@ -660,7 +660,6 @@ APPY_INLINE i64 quotient(i64 a, i64 b) { return (a | b) >> 32 ? a / b : (i64)((u
 /// Two dimensions of iterations for all threads: neighbouring threads along x, as many as it has use for.
 struct Plane {
   i64 x, x_step, y, y_step;
-  i64 rows;  // of threads in a block
 };
 template <int kBlock> APPY_INLINE Plane plane_of(const Team& team, i64 nx) {
   // As many threads across as leave the fewest of them idle.
@@ -679,17 +678,8 @@ template <int kBlock> APPY_INLINE Plane plane_of(const Team& team, i64 nx) {
   p.x_step = columns * across;
   p.y = row * (kBlock / across) + threadIdx.x / across;
   p.y_step = rows * (kBlock / across);
-  p.rows = kBlock / across;
   if (row >= rows) p.x = 1ll << 56;  // left over
   return p;
-}
-
-/// Where the iteration `index` of two dimensions is whose outer one goes first, through `group` neighbours at a time.
-APPY_INLINE void in_groups(i64 index, i64 outer, i64 inner, i64 group, i64& at_outer, i64& at_inner) {
-  const i64 first = quotient(index, group * inner) * group, rest = index - first * inner;
-  const i64 here = outer - first < group ? outer - first : group;
-  at_inner = quotient(rest, here);
-  at_outer = first + rest - at_inner * here;
 }
 
 // --- Updates in memory.

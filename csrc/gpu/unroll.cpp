@@ -82,15 +82,6 @@ bool Writer::takes_rows(const std::vector<const Op*>& nest) const {
   return all;
 }
 
-bool Writer::sweeps_again() const {
-  bool again = false;
-  ir::walk(*graph_.body, [&](const Op& op) {
-    const Op* around = op.mapping == ir::Mapping::threads ? ir::enclosing_loop(*op.parent) : nullptr;
-    again |= around && around->mapping == ir::Mapping::none;
-  });
-  return again;
-}
-
 /// Operations of a body that need what its loop carries, and its end.
 std::set<const Op*> chain_of(const Op& loop) {
   std::set<const Value*> carried;
@@ -157,8 +148,10 @@ std::vector<Names::Scope> Writer::declare_copies(const Op& loop, int count, cons
 /// One loop over all threads.
 void Writer::along_line(const Op& loop) {
   const std::string n = declare_trips(loop), k = names_.fresh("", "k");
-  if (neighbours(loop) > 1) {
-    return in_pieces(loop, k, "team.thread", "team.threads", n, options_.shape.unroll > 1 ? 2 : 1);
+  const bool wide = neighbours(loop) > 1;
+  if (wide) {
+    in_pieces(loop, "team.thread", "team.threads", n, options_.shape.unroll > 1 ? 2 : 1);
+    open("else");
   }
   put("i64 " + k + " = team.thread;");
   if (can_unroll(loop, nullptr)) {
@@ -176,15 +169,16 @@ void Writer::along_line(const Op& loop) {
   block(*loop.blocks[0]);
   loops_.pop_back();
   close();
+  if (wide) close();
 }
 
-/// Rows of a plane, kUnroll neighbours at a time; `across` writes the loop along a row, of so many rows.
-void Writer::rows(const Op& loop, const Op& along, const std::string& trips, const std::string& group,
+/// Rows of a plane, `count` neighbours at a time; `across` writes the loop along a row, of so many rows.
+void Writer::rows(const Op& loop, const Op& along, int count, const std::string& trips, const std::string& group,
                   const std::function<void(std::vector<Names::Scope>*)>& across) {
   const std::string first = names_.fresh("", "first"), k = names_.fresh("", "k");
-  put("const i64 " + first + " = " + group + " * kUnroll;");
-  open("if (" + first + " + kUnroll <= " + trips + ")");
-  std::vector<Names::Scope> copies = declare_copies(loop, options_.shape.unroll, first, "");
+  put("const i64 " + first + " = " + group + " * " + std::to_string(count) + ";");
+  open("if (" + first + " + " + std::to_string(count) + " <= " + trips + ")");
+  std::vector<Names::Scope> copies = declare_copies(loop, count, first, "");
   side_by_side(loop, &along, copies, [&](const Op& op) { &op == &along ? across(&copies) : statement(op); });
   close(" else {");
   ++depth_;

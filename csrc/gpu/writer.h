@@ -113,10 +113,8 @@ class Writer {
   bool can_unroll(const ir::Op& loop, const ir::Op* but) const;
   bool can_take_rows(const std::vector<const ir::Op*>& nest) const;
   bool takes_rows(const std::vector<const ir::Op*>& nest) const;
-  /// Do nests of threads run again and again, over arrays that lie in the caches then?
-  bool sweeps_again() const;
   void along_line(const ir::Op& loop);
-  void rows(const ir::Op& loop, const ir::Op& along, const std::string& trips, const std::string& group,
+  void rows(const ir::Op& loop, const ir::Op& along, int count, const std::string& trips, const std::string& group,
             const std::function<void(std::vector<Names::Scope>*)>& across);
   std::vector<Names::Scope> declare_copies(const ir::Op& loop, int count, const std::string& first,
                                            const std::string& step);
@@ -131,10 +129,10 @@ class Writer {
   /// So many neighbouring iterations of the loop are one thread's.
   int neighbours(const ir::Op& loop) const;
   int pieces_in_flight(const ir::Op& loop) const;
-  /// The loop's iterations from `first` on, `step` apart, as pieces where arrays are aligned to them; of what is left
-  /// of a piece, and elsewhere, one by one. `deep` pieces are in flight.
-  void in_pieces(const ir::Op& loop, const std::string& k, const std::string& first, const std::string& step,
-                 const std::string& n, int deep, std::vector<Names::Scope>* rows = nullptr);
+  /// Where arrays are aligned: the loop's iterations in pieces, from number `first` on, `step` pieces apart; those of a
+  /// piece that ends beyond `n` one by one. `deep` pieces are in flight.
+  void in_pieces(const ir::Op& loop, const std::string& first, const std::string& step, const std::string& n, int deep,
+                 std::vector<Names::Scope>* rows = nullptr);
   std::vector<Names::Scope> declare_at(const ir::Op& loop, const std::vector<std::string>& at,
                                        const std::vector<Names::Scope>* rows);
   /// An access of several iterations.

@@ -113,26 +113,16 @@ TEST(Codegen, NeighbouringRowsAtOnce) {
     yield
   )");
   const KernelCode code = code_of(*graph, 3);
-  expect_lines(code, {"kUnroll - 1) / kUnroll",
-                      "plane_of<kBlock>",
-                      " * kUnroll;",
-                      "if (first_0 + kUnroll <= n_0) {",
-                      " + 1)",
-                      " + 2)",
-                      " = u[",
-                      " = u[",
-                      " = u[",
-                      ".x_step",
-                      " = x[",
-                      " = x[",
-                      " = x[",
-                      "y[",
-                      "y[",
-                      "y[",
-                      "} else {",
-                      "for (i64 k_0 = first_0; k_0 < n_0; ++k_0) {",
-                      " = u[",
-                      ".x_step",
+  expect_lines(code, {"+ 2) / 3;", "plane_of<kBlock>",
+                      " * 3;",     "if (first_0 + 3 <= n_0) {",
+                      " + 1)",     " + 2)",
+                      " = u[",     " = u[",
+                      " = u[",     ".x_step",
+                      " = x[",     " = x[",
+                      " = x[",     "y[",
+                      "y[",        "y[",
+                      "} else {",  "for (i64 k_0 = first_0; k_0 < n_0; ++k_0) {",
+                      " = u[",     ".x_step",
                       " = x["});
 }
 

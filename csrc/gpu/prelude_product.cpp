@@ -433,7 +433,8 @@ template <int kBlock, int kRowsEach, int kColumnsEach, int kStages> struct SumTi
 /// are a tile, and kShares such groups of warps each have a part of the steps of a piece. Pieces are copied into shared
 /// memory ahead.
 template <int kBlock, int kDown, int kAcross, int kShares, int kTerms, int kStages> struct TensorTile {
-  static constexpr int kRows = 32 * kDown, kColumns = 32 * kAcross, kDeep = 16 / kTerms;
+  static constexpr int kRows = 32 * kDown, kColumns = 32 * kAcross,
+                       kDeep = (kShares == 4 ? 32 : 16) / kTerms;
   static constexpr int kShare = kDeep / kShares;  // steps of a piece that a warp has
 
   /// Which of the tile's sums a thread begins or keeps: neighbours in a row are neighbouring threads'.

@@ -145,6 +145,10 @@ TileSize tile_size_for(const Sizes& sizes, const ProductSize& product, const Ker
   } else if (both && large >= all) {
     return TileSize::large;
   }
+  if (2 * small < all && fits(TileSize::least)) {
+    const int64_t least_tiles = tiles_of(sizes, product, shape, TileSize::least);
+    if (least_tiles > small && least_tiles >= all / 4) return TileSize::least;
+  }
   return small >= all / 4 && fits(TileSize::small) ? TileSize::small : TileSize::none;
 }
 
@@ -189,7 +193,7 @@ Wish Wish::of_text(const char* text) {
     const char* at = std::strstr(text, word.c_str());
     if (at) wish.*member = std::atoi(at + word.size());
   }
-  if (const char* at = std::strstr(text, "tiles=")) wish.tiles = std::clamp(std::atoi(at + 6), 0, 2);
+  if (const char* at = std::strstr(text, "tiles=")) wish.tiles = std::clamp(std::atoi(at + 6), 0, 3);
   return wish;
 }
 

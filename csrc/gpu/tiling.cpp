@@ -27,9 +27,12 @@ Tiling with_order(Tiling t, const passes::Product& product, size_t bytes) {
   return t;
 }
 
-/// By the tensor cores: each warp has 32 x 32 sums, and the two halves of a small tile's warps half of the steps each.
-Tiling tensor_tiling(const passes::Product& product, bool large, int block, size_t stages) {
-  const int warps = block / 32, shares = warps % 2 == 0 && (!large || warps >= 16) ? 2 : 1;
+/// By the tensor cores: each warp has 32 x 32 sums, and the two halves of a small tile's warps half of the steps each,
+/// the quarters of the least one's a quarter.
+Tiling tensor_tiling(const passes::Product& product, TileSize size, int block, size_t stages) {
+  const int warps = block / 32;
+  const bool quarters = size == TileSize::least && warps % 4 == 0;
+  const int shares = quarters ? 4 : warps % 2 == 0 && (size != TileSize::large || warps >= 16) ? 2 : 1;
   const int across = warps / shares % 2 == 0 ? 2 : 1, down = warps / shares / across;
   Tiling t;
   t.tensor = true;
@@ -38,8 +41,8 @@ Tiling tensor_tiling(const passes::Product& product, bool large, int block, size
   t.type = "TensorTile<kBlock, " + std::to_string(down) + ", " + std::to_string(across) + ", " +
            std::to_string(shares) + ", " + std::to_string(product.terms) + ", " + std::to_string(stages) + ">";
   // If both operands' lines are rows.
-  const size_t terms = product.terms,
-               piece = static_cast<size_t>(t.rows + t.columns) * (kDeep / terms + kApart) * terms;
+  const size_t terms = product.terms, deep = static_cast<size_t>(quarters ? 2 * kDeep : kDeep),
+               piece = static_cast<size_t>(t.rows + t.columns) * (deep / terms + kApart) * terms;
   return with_order(t, product,
                     8 * std::max(stages * piece, static_cast<size_t>(t.rows) * static_cast<size_t>(t.columns)));
 }
@@ -55,7 +58,7 @@ Tiling tiling_of(const passes::Product& product, TileSize size, int block, bool 
   // Pieces that have a place: one is computed, the others are on their way. H200, a factorisation beside 64 KiB of
   // arrays: 5.4 ms with two blocks on a multiprocessor, 6.9 with one.
   const size_t stages = beside_arrays || (x + y > 16 && !tensor) ? 2 : 3;
-  if (tensor) return tensor_tiling(product, large, block, stages);
+  if (tensor) return tensor_tiling(product, size, block, stages);
   const int across = block >= 256 ? 16 : block >= 64 ? 8 : 4, down = block / across;
   const bool narrow = x <= 4 && y <= 4 && product.steps->results.size() == 1;
   const int each = (large ? 4 : 2) * (narrow ? 2 : 1);

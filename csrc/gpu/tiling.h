@@ -8,7 +8,8 @@
 
 namespace appy::gpu {
 
-enum class TileSize : uint8_t { none, small, large };
+/// `least`: for products by the tensor cores of which there are few tiles; others are small ones.
+enum class TileSize : uint8_t { none, small, large, least };
 
 struct Tiling {
   bool tensor = false;  // by the tensor cores

@@ -1,7 +1,7 @@
 """Products, and what has their form, on a device: ``python tests/gpu/products.py`` compares them with NumPy.
 
-``APPY_CUDA_SHAPE=tiles=1`` or ``tiles=2`` computes them in tiles whatever their sizes. The one line that it prints is
-JSON: for each program, what ``appy.explain`` says of its products, once each.
+``APPY_CUDA_SHAPE=tiles=1``, ``tiles=2`` or ``tiles=3`` computes them in tiles whatever their sizes. The one line that it
+prints is JSON: for each program, what ``appy.explain`` says of its products, once each.
 """
 
 from __future__ import annotations

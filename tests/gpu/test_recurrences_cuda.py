@@ -27,7 +27,7 @@ NAMES = [
 CHAINS = ["forward_substitution_in_place", "substitution_and_largest", "cheapest_chain"]
 
 
-@pytest.mark.parametrize("shape", ["tiles=1", "tiles=2", "lanes=32,block=64", "lanes=1"])
+@pytest.mark.parametrize("shape", ["tiles=1", "tiles=2", "tiles=3", "lanes=32,block=64", "lanes=1"])
 @pytest.mark.parametrize("name", NAMES + CHAINS)
 def test_shapes_and_orders(name, shape, emulated, monkeypatch):
     program = PROGRAMS[f"recurrence_programs.{name}"]

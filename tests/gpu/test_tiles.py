@@ -37,6 +37,12 @@ def test_small_tiles_in_any_order_of_threads(python, order):
     }
 
 
+def test_least_tiles(python):
+    names = ["product", "gemm", "captured", "onto_itself", "of_two", "of_two_below", "of_two_from_before"]
+    found = run(python, *names, APPY_CUDA_SHAPE="tiles=3")
+    assert all("tiles of 32 x 64 on tensor cores" in how for how in found.values())
+
+
 def test_other_blocks(python):
     for block in (32, 128, 512):
         found = run(python, "gemm", "in_order", APPY_CUDA_SHAPE=f"tiles=2,block={block}")

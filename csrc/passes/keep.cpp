@@ -96,6 +96,7 @@ class Keeper {
     const Op& store = *accesses[0];
     Op* second = store.parent->owner;
     if (!is_lanes(*second) || second->parent != &body_of(worker_) || !is_at(store, *induction(*second))) return false;
+    if (!ordered_by_accesses_only(*second)) return false;  // a check may say that t has no room
     const bool one_element = std::all_of(accesses.begin(), accesses.end(), [&](const Op* op) {
       return !is_inside(*op, body_of(*second)) || is_at(*op, *induction(*second));
     });

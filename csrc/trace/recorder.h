@@ -159,6 +159,7 @@ class Recorder : public Context {
   void load_element(const bytecode::Instruction&, bool duplicated, Traced container, Traced index);
   void store_element(const bytecode::Instruction&, Traced container, Traced index);
   void materialise_pending();
+  void compute_pending(bool (*wanted)(const Traced&));
   ir::Value* condition(const bytecode::Instruction&, bool& pops_on_jump, bool& pops_on_fall);
   Flow raise(int count);
   /// `unbound`: what the check says of a variable without a value.
@@ -239,7 +240,7 @@ class Recorder : public Context {
   std::vector<Slot> reordered_state_;  // of stored_ before the outermost parallel or simd loop
   int reordered_ = 0;                  // depth of such loops
   bool finishing_ = false;             // only the states of checks are still to be written
-  bool failing_in_order_ = false;      // what waits on the stack is being computed
+  bool computing_pending_ = false;     // what waits on the stack
   int depth_ = 0;                      // of inlined calls
   int line_ = 0;
   const pragma::Placed* placed_ = nullptr;  // the tensor pragma of the statement that is traced

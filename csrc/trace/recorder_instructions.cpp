@@ -87,22 +87,22 @@ Recorder::Flow Recorder::load_variable(size_t slot, const std::string& name, ir:
 
 /// Expressions that wait on the stack read arrays as they are now; before a store they are computed.
 void Recorder::materialise_pending() {
-  for (size_t k = variables_; k < slots_.size(); ++k) {
-    Slot& s = slots_[k];
-    if (s.kind != Slot::Kind::value) continue;
-    if (is_complex(s.traced)) s.traced = complex_materialised(*this, s.traced);
-    if (is_lazy(s.traced) && !s.traced.tensor->reads.empty()) s.traced = materialised(*this, s.traced);
-  }
+  compute_pending([](const Traced& t) { return is_complex(t) || (is_lazy(t) && !t.tensor->reads.empty()); });
 }
 
 void Recorder::fail_in_order() {
-  if (std::exchange(failing_in_order_, true)) return;
+  compute_pending([](const Traced& t) { return is_lazy(t) && t.tensor->checks; });
+}
+
+/// In the order in which they were evaluated; what that takes computes no others.
+void Recorder::compute_pending(bool (*wanted)(const Traced&)) {
+  if (std::exchange(computing_pending_, true)) return;
   for (size_t k = variables_; k < slots_.size(); ++k) {
-    Slot& s = slots_[k];
-    if (s.kind != Slot::Kind::value || !is_lazy(s.traced) || !s.traced.tensor->checks) continue;
-    s.traced = materialised(*this, s.traced);
+    if (slots_[k].kind != Slot::Kind::value || !wanted(slots_[k].traced)) continue;
+    const Traced pending = slots_[k].traced;
+    slots_[k].traced = is_complex(pending) ? complex_materialised(*this, pending) : materialised(*this, pending);
   }
-  failing_in_order_ = false;
+  computing_pending_ = false;
 }
 
 /// What a variable holds of the value: arrays in place of expressions.

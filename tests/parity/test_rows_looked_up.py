@@ -112,3 +112,17 @@ def test_what_was_evaluated_first_fails_first() -> None:
                 f(np.zeros((9, 8), int)[:, :7] if program is not turned else np.zeros((9, 8), int), b, np.arange(9), g)
             said.append((str(raised.value), b.tolist()))
         assert said[0] == said[1]
+
+
+def test_what_waits_is_computed_once() -> None:
+    """A gather waits while a call stores what it joins: both ask for it to be computed."""
+
+    def joined(b: Any, c: Any, g: Any) -> None:
+        # pragma :=>parallel
+        b[g] += np.stack([np.maximum(2, c[::-1]), c[:]])[1]
+
+    b, c, g = np.arange(9), np.arange(7), np.array([4, 7, -2, 2, -1, -7, -3])
+    got = b.copy()
+    joined(b, c, g)
+    appy.jit(strict=True)(joined)(got, c, g)
+    assert got.tolist() == b.tolist()

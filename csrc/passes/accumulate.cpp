@@ -25,17 +25,6 @@ namespace {
 
 constexpr std::string_view kStage = "accumulate";
 
-/// The loop's variable runs along memory: it stands in the last subscript alone, by itself.
-bool runs_along(const Op& access, const Value& variable) {
-  const ir::Type& view = access.view()->type;
-  const bool rows = view.layout == ir::Layout::c || view.layout == ir::Layout::inner;
-  for (size_t d = 0; d < access.access->offset.size(); ++d) {
-    const Wide coef = row(access, d).coef(variable);
-    if (coef != (rows && d + 1 == access.access->offset.size() ? 1 : 0)) return false;
-  }
-  return true;
-}
-
 bool has_term(const Op& access, const Value& variable) {
   return std::find(access.terms().begin(), access.terms().end(), &variable) != access.terms().end();
 }
@@ -105,11 +94,7 @@ void drop_tests_for_elements(ir::Graph& graph, Op& elements) {
   });
   for (Op* op : tests) {
     Block& arm = *op->blocks[0];
-    while (arm.first != arm.last) {
-      Op* moving = arm.first;
-      arm.remove(moving);
-      op->parent->insert_before(op, moving);
-    }
+    move_before(arm, *op);
     for (size_t k = 0; k < op->results.size(); ++k) ir::replace_uses(graph, op->results[k], arm.last->operands[k]);
     op->parent->remove(op);
   }

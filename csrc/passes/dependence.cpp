@@ -41,13 +41,7 @@ bool is_steady(const Value& v, const Op& loop, std::set<const Value*>& seen) {
   if (ir::defined_outside(v, body_of(loop)) || !seen.insert(&v).second) return true;
   const Op* op = v.op;
   if (!op || !op->blocks.empty() || !(ir::is_pure(op->code) || op->code == Opcode::load_)) return false;
-  if (op->code == Opcode::load_) {
-    bool written = false;
-    ir::walk(body_of(loop), [&](const Op& other) {
-      written |= is_access(other) && other.code != Opcode::load_ && other.view() == op->view();
-    });
-    if (written) return false;
-  }
+  if (op->code == Opcode::load_ && writes_to(body_of(loop), *op->view())) return false;
   return std::all_of(op->operands.begin(), op->operands.end(),
                      [&](const Value* operand) { return is_steady(*operand, loop, seen); });
 }

@@ -191,14 +191,13 @@ std::optional<Bounds> Extremes::between_ends(const Affine& sum, const Op& where)
 bool Extremes::adjoin(const Affine& first, const Affine& last) {
   const Op *begin = looked_up(first), *end = looked_up(last);
   if (!begin || !end || begin->operands[0] != end->operands[0]) return false;
-  Wide distance = 0;
-  for (size_t d = 0; d < static_cast<size_t>(begin->operands[0]->type.rank); ++d) {
+  const auto rank = static_cast<size_t>(begin->operands[0]->type.rank);
+  for (size_t d = 0; d < rank; ++d) {
     Affine difference = row_at(ranges_, *end, d, *end);
     difference.add(row_at(ranges_, *begin, d, *begin), -1);
-    if (!difference.is_constant()) return false;
-    distance = distance == 0 ? difference.constant : 2;
+    if (!difference.is_constant() || difference.constant != (d + 1 == rank ? 1 : 0)) return false;
   }
-  return distance == 1;
+  return rank > 0;
 }
 
 /// The load that the only term that varies comes from, cut off at an extent or counted from the end.
@@ -248,10 +247,7 @@ std::optional<Bounds> Extremes::inspect(const Op& load) {
       !graph_.inspectors) {
     return std::nullopt;
   }
-  bool written = false;
-  ir::walk(*graph_.body,
-           [&](const Op& op) { written |= is_access(op) && op.code != Opcode::load_ && op.view() == view; });
-  if (written || view->type.rank < 1) return std::nullopt;
+  if (writes_to(*graph_.body, *view) || view->type.rank < 1) return std::nullopt;
   const auto rank = static_cast<size_t>(view->type.rank);
   std::vector<Bounds> index;
   for (size_t d = 0; d < rank; ++d) {

@@ -161,12 +161,7 @@ class Fold {
     const bool in_arm = around.owner && around.owner->code == Opcode::if_;
     const bool ends_iteration = end->code == Opcode::continue_ && around.owner && is_loop(*around.owner);
     if (!falls_through && !in_arm && !ends_iteration) return nullptr;
-    Op* first = arm.first == end ? nullptr : arm.first;
-    while (arm.first != end) {
-      Op* moving = arm.first;
-      arm.remove(moving);
-      around.insert_before(&op, moving);
-    }
+    Op* first = move_before(arm, op);
     Op* next = op.next;
     if (falls_through) {
       for (size_t i = 0; i < op.results.size(); ++i) replace(op.results[i], resolve(end->operands[i]));
@@ -180,8 +175,6 @@ class Fold {
     changed_ = true;
     return first ? first : end;
   }
-
-  static bool is_empty(const Block& arm) { return arm.first == arm.last; }
 
   /// if c {yield a} else {yield b} -> select(c, a, b); inside simd loops also when cheap pure ops come first.
   bool to_select(Op& op) {
@@ -198,13 +191,7 @@ class Fold {
       return true;
     }
     if (count > 0 && (count > kSpeculated || !in_lanes(op))) return false;
-    for (Block* arm : op.blocks) {
-      while (!is_empty(*arm)) {
-        Op* moving = arm->first;
-        arm->remove(moving);
-        op.parent->insert_before(&op, moving);
-      }
-    }
+    for (Block* arm : op.blocks) move_before(*arm, op);
     for (size_t i = 0; i < op.results.size(); ++i) {
       Value *a = resolve(op.blocks[0]->last->operands[i]), *b = resolve(op.blocks[1]->last->operands[i]);
       if (a == b) {
@@ -257,12 +244,7 @@ class Fold {
     replace(body.args[0], op.operands[0]);
     for (size_t k = 0; k < op.results.size(); ++k) replace(body.args[k + 1], op.operands[3 + k]);
     Op* end = body.last;
-    Op* first = body.first == end ? nullptr : body.first;
-    while (body.first != end) {
-      Op* moving = body.first;
-      body.remove(moving);
-      op.parent->insert_before(&op, moving);
-    }
+    Op* first = move_before(body, op);
     Op* next = op.next;
     for (size_t k = 0; k < op.results.size(); ++k) replace(op.results[k], resolve(end->operands[k]));
     remove(op);

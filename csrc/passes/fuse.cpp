@@ -34,12 +34,6 @@ bool has_checks(const Op& loop) {
   return found;
 }
 
-bool has_loops(const Op& loop) {
-  bool found = false;
-  ir::walk(body_of(loop), [&](const Op& op) { found |= is_loop(op); });
-  return found;
-}
-
 std::vector<Op*> accesses_of(const Op& loop) {
   std::vector<Op*> out;
   ir::walk(body_of(loop), [&](Op& op) {
@@ -125,7 +119,7 @@ class Fuser {
     if (x.parallel != y.parallel && !inside_parallel(a)) return false;
     if (!shared_alike(x, y)) return false;
     // Without inner loops the lanes are in this one; with them they are in those.
-    if (x.simd != y.simd && has_loops(a) == has_loops(b)) return false;
+    if (x.simd != y.simd && has_inner_loop(a) == has_inner_loop(b)) return false;
     if ((x.tiles || y.tiles) && !stays_a_nest(a, b)) return false;
     if (!left_by_yield_only(a) || !left_by_yield_only(b) || uses_result(body_of(b), a)) return false;
     for (const Value* v : b.operands) {
@@ -144,7 +138,7 @@ class Fuser {
   bool stays_a_nest(const Op& a, const Op& b) {
     const std::vector<const Op*> x = nest_of(a), y = nest_of(b);
     if (a.loop->tiles == b.loop->tiles || x.size() != y.size()) return false;
-    if (has_loops(a.loop->tiles ? *y.back() : *x.back())) return false;
+    if (has_inner_loop(a.loop->tiles ? *y.back() : *x.back())) return false;
     for (size_t level = 1; level < x.size(); ++level) {
       const ir::Loop &first = *x[level]->loop, &second = *y[level]->loop;
       if (!has_permission(*x[level]) || !has_permission(*y[level])) return false;

@@ -21,12 +21,6 @@ using ir::Value;
 
 namespace {
 
-bool is_innermost(const Op& loop) {
-  bool inner = false;
-  ir::walk(body_of(loop), [&](Op& op) { inner |= is_loop(op); });
-  return !inner;
-}
-
 /// A condition without negations in front; whether it is the opposite.
 struct Condition {
   Value* value;
@@ -48,21 +42,16 @@ class IfConvert {
 
   bool run() {
     for (Op* loop : for_loops(graph_)) {
-      if (!loop->loop->simd || !is_innermost(*loop)) continue;
+      if (!loop->loop->simd || has_inner_loop(*loop)) continue;
       Block& body = body_of(*loop);
-      loads_ = static_cast<int>(count(body, Opcode::load_));
+      loads_ = 0;
+      for (const Op* op = body.first; op; op = op->next) loads_ += op->code == Opcode::load_;
       block(body);
     }
     return changed_;
   }
 
  private:
-  static long count(const Block& block, Opcode code) {
-    long n = 0;
-    for (const Op* op = block.first; op; op = op->next) n += op->code == code;
-    return n;
-  }
-
   void block(Block& block) {
     for (Op *op = block.first, *next = nullptr; op; op = next) {
       next = op->next;
@@ -113,11 +102,7 @@ class IfConvert {
         next = op->next;
         if (op->code == Opcode::if_) convert(*op);
       }
-      while (arm->first != arm->last) {
-        Op* op = arm->first;
-        arm->remove(op);
-        branch.parent->insert_before(&branch, op);
-      }
+      move_before(*arm, branch);
     }
     builder_.set_before(&branch);
     builder_.set_loc(branch.loc);

@@ -59,13 +59,6 @@ bool same_in(const Op& x, const Op& loop_x, const Op& y, const Op& loop_y) {
   return true;
 }
 
-bool is_written(const Value& view, const Op& worker) {
-  bool found = false;
-  ir::walk(body_of(worker),
-           [&](const Op& op) { found |= is_access(op) && op.code != Opcode::load_ && op.view() == &view; });
-  return found;
-}
-
 /// The accesses of an array in the worker's code, in its order.
 std::vector<Op*> accesses_of(const Value& view, const Op& worker) {
   std::vector<Op*> found;
@@ -103,7 +96,7 @@ class Keeper {
     if (!one_element) return false;
     for (Op* load = body_of(*second).first; load != &store; load = load->next) {
       if (load->code != Opcode::load_ || load->view()->type.dtype != alloc.result()->type.dtype ||
-          is_written(*load->view(), worker_) || is_private(*load->view(), worker_)) {
+          writes_to(body_of(worker_), *load->view()) || is_private(*load->view(), worker_)) {
         continue;
       }
       Op* first = nullptr;

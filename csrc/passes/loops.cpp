@@ -119,6 +119,12 @@ bool contains(const Block& block, ir::Effect effect) {
   return false;
 }
 
+bool has_inner_loop(const Op& loop) {
+  bool found = false;
+  ir::walk(body_of(loop), [&](const Op& op) { found |= is_loop(op); });
+  return found;
+}
+
 bool writes(const Block& block) { return contains(block, ir::Effect::store) || contains(block, ir::Effect::atomic); }
 
 bool writes(const Op& op) {
@@ -213,6 +219,16 @@ std::vector<Op*> for_loops(ir::Graph& graph) {
     if (is_for(op)) loops.push_back(&op);
   });
   return loops;
+}
+
+Op* move_before(Block& from, Op& op) {
+  Op* const first = from.first == from.last ? nullptr : from.first;
+  while (from.first != from.last) {
+    Op* moving = from.first;
+    from.remove(moving);
+    op.parent->insert_before(&op, moving);
+  }
+  return first;
 }
 
 void move_into(Op& outer, Op& inner) {

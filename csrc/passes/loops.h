@@ -75,6 +75,8 @@ bool writes(const ir::Op&);
 bool writes_lasting(const ir::Op&);
 /// Each iteration of `loop` has an array of its own under this name.
 bool is_private(const ir::Value& view, const ir::Op& loop);
+/// A loop stands in this one.
+bool has_inner_loop(const ir::Op& loop);
 /// True if `op` stands in `block` or is nested in it.
 bool is_inside(const ir::Op& op, const ir::Block& block);
 /// The value is visible just before `op`.
@@ -108,6 +110,9 @@ bool swap_loops(ir::Op& outer, ir::Op& inner);
 void move_into(ir::Op& outer, ir::Op& inner);
 /// and each loop gets the other one's variable, permissions and place in the source. Bounds stay as they are.
 void swap_roles(ir::Op& outer, ir::Op& inner);
+
+/// Puts all of a block but its terminator in front of an op. The first that was moved, or null.
+ir::Op* move_before(ir::Block& from, ir::Op& op);
 
 /// All `for` loops, outermost first.
 std::vector<ir::Op*> for_loops(ir::Graph&);

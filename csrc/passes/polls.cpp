@@ -40,16 +40,6 @@ int64_t work(Ranges& ranges, const Block& block) {
   return total;
 }
 
-bool has_inner_loop(const Block& block) {
-  for (const Op* op = block.first; op; op = op->next) {
-    if (is_loop(*op)) return true;
-    for (const Block* nested : op->blocks) {
-      if (has_inner_loop(*nested)) return true;
-    }
-  }
-  return false;
-}
-
 /// Position of v among the values, or nothing.
 std::optional<size_t> position(const std::vector<Value*>& values, size_t first, const Value* v) {
   for (size_t k = first; k < values.size(); ++k) {
@@ -142,7 +132,7 @@ bool polls(ir::Graph& graph) {
       changed = true;
     } else if (found.size() == 1 && interruptible_anywhere(*loop)) {
       changed |= defer(*loop, *found[0]);
-    } else if (found.size() == 1 && trips > kStrip && !has_inner_loop(body_of(*loop))) {
+    } else if (found.size() == 1 && trips > kStrip && !has_inner_loop(*loop)) {
       changed |= strip(graph, *loop, *found[0]);
     }
   }

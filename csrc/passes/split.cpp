@@ -41,9 +41,7 @@ class Splitter {
   /// Splits once. The main part is `loop` itself.
   bool split(Op& loop) {
     if (constant(*loop.operands[2]) != 1 || !exits_of(loop).breaks.empty()) return false;
-    bool nested = false;
-    ir::walk(body_of(loop), [&](const Op& op) { nested |= is_loop(op); });
-    return !nested &&
+    return !has_inner_loop(loop) &&
            (wraps(loop) || moduli(loop) || (has_permission(loop) && (comparisons(loop) || guarded_accesses(loop))));
   }
 

@@ -10,6 +10,22 @@ using ir::Value;
 
 bool is_access(const Op& op) { return op.access != nullptr; }
 
+bool writes_to(ir::Block& block, const Value& view) {
+  bool found = false;
+  ir::walk(block, [&](const Op& op) { found |= is_access(op) && op.code != ir::Opcode::load_ && op.view() == &view; });
+  return found;
+}
+
+bool runs_along(const Op& access, const Value& variable) {
+  const ir::Type& view = access.view()->type;
+  if (view.rank == 0 || (view.layout != ir::Layout::c && view.layout != ir::Layout::inner)) return false;
+  const size_t rank = access.access->offset.size();
+  for (size_t d = 0; d < rank; ++d) {
+    if (row(access, d).coef(variable) != (d + 1 == rank ? 1 : 0)) return false;
+  }
+  return true;
+}
+
 Affine row(const Op& op, size_t d) {
   Affine sum;
   sum.constant = op.access->offset[d];

@@ -10,6 +10,10 @@ namespace appy::passes {
 bool is_access(const ir::Op&);
 /// Both accesses have the same view and, row by row, the same affine function of the same values.
 bool same_element(const ir::Op& a, const ir::Op& b);
+/// The block, or what is nested in it, stores to the view.
+bool writes_to(ir::Block&, const ir::Value& view);
+/// The value runs along memory: it stands in the last subscript alone, by itself.
+bool runs_along(const ir::Op& access, const ir::Value& variable);
 /// Row d of an access as an affine sum of its terms, without looking into them.
 Affine row(const ir::Op& access, size_t d);
 /// The same with every term taken apart as far as it is exact at `where`.

@@ -100,10 +100,15 @@ def _statements(statement: ast.stmt, annotated: set[ast.stmt]) -> Iterator[ast.s
 def _inside(statement: ast.stmt, annotated: set[ast.stmt]) -> Iterator[Capture]:
     if statement in annotated or isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return
-    for name in ("body", "orelse", "finalbody"):
-        yield from captures_in(getattr(statement, name, []), annotated)
-    for part in [*getattr(statement, "handlers", []), *getattr(statement, "cases", [])]:
-        yield from captures_in(part.body, annotated)
+    for body in _bodies(statement):
+        yield from captures_in(body, annotated)
+
+
+def _bodies(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The lists of statements that it holds."""
+    parts = [*getattr(statement, "handlers", []), *getattr(statement, "cases", [])]
+    own = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+    return [*own, *(part.body for part in parts)]
 
 
 def _repeats(loop: ast.For) -> bool:
@@ -169,10 +174,8 @@ def hindrances_in(body: list[ast.stmt], annotated: set[ast.stmt]) -> Iterator[Hi
             found = _hindrance(statement, annotated)
             if found is not None:
                 yield Hindrance(statement.lineno, found.lineno, ast.unparse(found).splitlines()[0])
-        for name in ("body", "orelse", "finalbody"):
-            yield from hindrances_in(getattr(statement, name, []), annotated)
-        for part in [*getattr(statement, "handlers", []), *getattr(statement, "cases", [])]:
-            yield from hindrances_in(part.body, annotated)
+        for inner in _bodies(statement):
+            yield from hindrances_in(inner, annotated)
 
 
 def _hindrance(loop: ast.stmt, annotated: set[ast.stmt]) -> ast.stmt | None:

@@ -203,7 +203,7 @@ def pragmas_of(code: CodeType, *, warn_only: bool = False) -> list[PlacedPragma]
     there is no source, or where it has changed since ``code`` was compiled.
     """
     file = _file_of(code)
-    key = (code.co_qualname, code.co_firstlineno if code.co_name != "<module>" else 1)
+    key = _scope_of(code)
     source = file.source_for(code, key) if file is not None else None
     if source is None:
         return []
@@ -230,7 +230,7 @@ def captures_of(code: CodeType) -> list[Capture]:
     """What may run as one, of a function that `pragmas_of` has found pragmas in. Nothing where the code was
     transformed."""
     file = _file_of(code)
-    key = (code.co_qualname, code.co_firstlineno if code.co_name != "<module>" else 1)
+    key = _scope_of(code)
     source = file.source_for(code, key) if file is not None else None
     if source is None or code not in source.scope_codes(key, code.co_flags & _FUTURE_FLAGS):
         return []
@@ -243,10 +243,14 @@ def hindrances_of(code: CodeType) -> list[Hindrance]:
         file = _file_of(code)
     except SourceMissing:
         return []
-    key = (code.co_qualname, code.co_firstlineno if code.co_name != "<module>" else 1)
+    key = _scope_of(code)
     source = file.whole() if file is not None else None
     scope: Any = source.scopes.get(key) if source is not None else None
     return list(hindrances_in(scope.body, source.annotated)) if source is not None and scope is not None else []
+
+
+def _scope_of(code: CodeType) -> _Scope:
+    return code.co_qualname, code.co_firstlineno if code.co_name != "<module>" else 1
 
 
 def _file_of(code: CodeType) -> _File | None:
@@ -485,8 +489,7 @@ def _warn_once(filename: str, fault: PragmaError | _Misplaced) -> None:
 
 
 def _collect_codes(code: CodeType, into: dict[_Scope, list[CodeType]]) -> None:
-    first = code.co_firstlineno if code.co_name != "<module>" else 1
-    into.setdefault((code.co_qualname, first), []).append(code)
+    into.setdefault(_scope_of(code), []).append(code)
     for const in code.co_consts:
         if isinstance(const, CodeType):
             _collect_codes(const, into)

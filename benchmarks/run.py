@@ -51,8 +51,8 @@ def agree(name, got, want):
             np.testing.assert_allclose(g, w, rtol=1e-9, atol=1e-9)
 
 
-def measure(workers, name, rounds, rng, yardsticks=None):
-    """Seconds a call and ratios by side; with `yardsticks` the bandwidth of STREAM's triad in the same rounds."""
+def measure(workers, name, rounds, rng, yardsticks):
+    """Seconds a call and ratios by side; those of `yardsticks`, the triads of STREAM, in the same rounds."""
     prepared = {side: w.ask("prepare", name) for side, w in workers.items()}
     present = [side for side in workers if prepared[side] is not None]
     for side in present:
@@ -61,18 +61,18 @@ def measure(workers, name, rounds, rng, yardsticks=None):
     once = workers["appy"].ask("time", 1)
     calls = max(1, min(2000, round(0.02 / once)))
     times = {side: [] for side in present}
-    triads = {name: [] for name in yardsticks or {}}
+    triads = {triad: [] for triad in yardsticks}
     for r in range(rounds):
         for side in present if r % 2 == 0 else reversed(present):
             times[side].append(workers[side].ask("time", calls))
-        for triad, worker in (yardsticks or {}).items():
+        for triad, worker in yardsticks.items():
             triads[triad].append(worker.ask("time", calls))
     row = {"seconds": {s: float(np.median(t)) for s, t in times.items()}, "calls": calls, "ratio": {}}
     row["first_call"] = {s: prepared[s][2] for s in present}
     for side in present:
         if side != "appy":
             row["ratio"][side] = interval(np.array(times[side]) / np.array(times["appy"]), rng)
-    row["triads"] = {name: float(np.median(t)) for name, t in triads.items()}
+    row["triads"] = {triad: float(np.median(t)) for triad, t in triads.items()}
     return row
 
 
@@ -189,7 +189,7 @@ def main():
                 yardsticks[triad].ask("prepare", triad)
         print(f"{'milliseconds':16}{'appy':>9} " + " ".join(f"{side:>35}" for side in others))
         for name in wanted:
-            row = measure(workers, name, options.rounds, rng, yardsticks if name in suite.TRAFFIC else None)
+            row = measure(workers, name, options.rounds, rng, yardsticks if name in suite.TRAFFIC else {})
             row["verdict"] = {s: judge(row, s, name, suite) for s in others}
             rows[name] = row
             print_row(name, row, others)

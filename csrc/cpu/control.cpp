@@ -301,9 +301,10 @@ void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<cons
   const bool steps = b.step_known && b.step != 0 && b.step <= kStrip && b.step >= -kStrip;
   const bool short_loop = (b.known_trips >= 0 ? b.known_trips : b.most) <= kStrip;
   const ir::Op* poll = steps || short_loop ? strip_poll(op) : nullptr;
+  const bool strips = poll && !short_loop;
   asmjit::Label strip = cc_.newLabel();
   x86::Gp until = b.end;
-  if (poll && !short_loop) until = strip_end(iv, b, strip);
+  if (strips) until = strip_end(iv, b, strip);
   if (poll) leave_out(poll);
   cc_.bind(head);
   emit_block(body, [&](const ir::Op& last) { terminate(last, frame, true); });
@@ -315,7 +316,7 @@ void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<cons
   cc_.cmp(iv, until);
   cc_.jne(head);
   if (poll) leave_out(nullptr);
-  if (poll && !short_loop) {
+  if (strips) {
     cc_.cmp(iv, b.end);
     cc_.je(frame.exit);
     emit_poll(*poll);

@@ -20,18 +20,15 @@ namespace {
 
 /// More are more text and registers than they are worth.
 constexpr int kMostNeighbours = 8;
+/// Operations of a plane's body that pieces are for, and of all the pieces of a thread that are on their way.
+constexpr int kMostOfPlane = 24, kMostInFlight = 96;
 
 /// Are the elements of neighbouring iterations neighbours in memory, in the same order?
-bool runs_along(const Op& access, const Op& loop) {
-  const Value& view = *access.view();
-  const Layout layout = view.type.layout;
-  if (view.type.rank == 0 || (layout != Layout::c && layout != Layout::inner)) return false;
+bool are_neighbours(const Op& access, const Op& loop) {
   const Value& i = *passes::induction(loop);
-  const size_t rank = access.access->offset.size();
-  for (size_t d = 0; d < rank; ++d) {
-    const passes::Affine sum = passes::row(access, d);
-    if (sum.coef(i) != (d + 1 == rank ? 1 : 0)) return false;
-    for (const auto& [term, coef] : sum.terms) {
+  if (!passes::runs_along(access, i)) return false;
+  for (size_t d = 0; d < access.access->offset.size(); ++d) {
+    for (const auto& [term, coef] : passes::row(access, d).terms) {
       if (term != &i && !ir::defined_outside(*term, *loop.blocks[0])) return false;
     }
   }
@@ -45,12 +42,6 @@ bool begins_even(const Op& access, const Op& loop, int64_t lower, int count) {
   sum.constant += lower;
   return sum.constant % count == 0 &&
          std::all_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) { return term.second % count == 0; });
-}
-
-bool is_written_in(const Value& view, const Op& loop) {
-  bool found = false;
-  ir::walk(*loop.blocks[0], [&](const Op& op) { found |= op.code == Opcode::store_ && op.view() == &view; });
-  return found;
 }
 
 /// Rows of the plane load elements of each other's: then a thread has rows, of which it loads those once.
@@ -135,9 +126,27 @@ std::string Writer::alignment_of(const Value& view) const {
 bool Writer::lies_in_piece(const Op& access, const Op& loop, int count, const std::set<const Op*>& chain) const {
   const Value& view = *access.view();
   return access.parent == loop.blocks[0] && !chain.count(&access) && !is_unaligned(view) &&
-         !alignment_of(view).empty() && runs_along(access, loop) &&
+         !alignment_of(view).empty() && are_neighbours(access, loop) &&
          begins_even(access, loop, *passes::constant(*loop.operands[0]), count) &&
          (access.code == Opcode::load_ || !stays(access));
+}
+
+/// As many as a piece has of the narrowest elements, and two of the widest; 1 where pieces do not pay.
+int Writer::most_neighbours(const Op& loop) const {
+  const auto lower = passes::constant(*loop.operands[0]), step = passes::constant(*loop.operands[2]);
+  if (loop.mapping == Mapping::repeated || !lower || step != 1 || !can_interleave(loop, nullptr)) return 1;
+  int least = 0, largest = 0;
+  ir::walk(*loop.blocks[0], [&](const Op& op) {
+    if (!passes::is_access(op) || !are_neighbours(op, loop)) return;
+    const int bytes = ir::size_of(op.view()->type.dtype);
+    least = least ? std::min(least, bytes) : bytes;
+    largest = std::max(largest, bytes);
+  });
+  const bool plane =
+      kind_of(loop) == Mapping::threads && loop.parent->owner && loop.parent->owner->mapping == loop.mapping;
+  if (!least || only_copies(loop) || has_long_operations(loop)) return 1;
+  if (plane && (shares_rows(loop) || operations_of(loop) > kMostOfPlane)) return 1;
+  return std::min({options_.shape.piece / least, 2 * options_.shape.piece / largest, kMostNeighbours});
 }
 
 /// As many as all that is stored along the loop, and most that is loaded, are in pieces for; 1 where no number is. What
@@ -153,9 +162,9 @@ int Writer::neighbours_up_to(const Op& loop, int most) const {
         ++in_pieces;
         return;
       }
-      const bool along = runs_along(op, loop);
+      const bool along = are_neighbours(op, loop);
       apart += along;
-      fits &= !(along && op.code != Opcode::load_) && !is_written_in(*op.view(), loop);
+      fits &= !(along && op.code != Opcode::load_) && !passes::writes_to(*loop.blocks[0], *op.view());
     });
     if (fits && in_pieces > 2 * apart) return count;
   }
@@ -167,22 +176,6 @@ int Writer::neighbours_up_to(const Op& loop, int most) const {
 void Writer::find_pieces() {
   if (!options_.shape.piece) return;
   std::vector<std::pair<const Op*, int>> loops;
-  const auto most = [&](const Op& loop) {
-    const auto lower = passes::constant(*loop.operands[0]), step = passes::constant(*loop.operands[2]);
-    if (loop.mapping == Mapping::repeated || !lower || step != 1 || !can_interleave(loop, nullptr)) return 1;
-    int least = 0, largest = 0;
-    ir::walk(*loop.blocks[0], [&](const Op& op) {
-      if (!passes::is_access(op) || !runs_along(op, loop)) return;
-      const int bytes = ir::size_of(op.view()->type.dtype);
-      least = least ? std::min(least, bytes) : bytes;
-      largest = std::max(largest, bytes);
-    });
-    const bool plane =
-        kind_of(loop) == Mapping::threads && loop.parent->owner && loop.parent->owner->mapping == loop.mapping;
-    if (!least || only_copies(loop) || has_long_operations(loop)) return 1;
-    if (plane && (shares_rows(loop) || operations_of(loop) > 24)) return 1;
-    return std::min({options_.shape.piece / least, 2 * options_.shape.piece / largest, kMostNeighbours});
-  };
   ir::walk(*graph_.body, [&](const Op& op) {
     if (op.code != Opcode::for_) return;
     const Op* around = ir::enclosing_loop(*op.parent);
@@ -190,7 +183,7 @@ void Writer::find_pieces() {
     if (!lanes && kind_of(op) != Mapping::threads) return;
     bool innermost = true;
     ir::walk(*op.blocks[0], [&](const Op& inner) { innermost &= inner.mapping != op.mapping; });
-    if (innermost) loops.emplace_back(&op, neighbours_up_to(op, most(op)));
+    if (innermost) loops.emplace_back(&op, neighbours_up_to(op, most_neighbours(op)));
   });
   for (bool settled = false; !settled;) {
     settled = true;
@@ -210,7 +203,7 @@ void Writer::find_pieces() {
       if (!passes::is_access(*op) || !lies_in_piece(*op, *loop, count, chain)) continue;
       const Value& view = *op->view();
       const int bytes = std::min(count * ir::size_of(view.type.dtype), options_.shape.piece);
-      unaligned_pieces_.insert("((" + alignment_of(view) + ") & " + std::to_string(bytes - 1) + ") == 0");
+      piece_alignments_.insert("((" + alignment_of(view) + ") & " + std::to_string(bytes - 1) + ") == 0");
       pieces_[op] = count;
     }
   }
@@ -224,13 +217,13 @@ int Writer::neighbours(const Op& loop) const {
 /// As many as keep enough bytes on their way, of a body that stays small.
 int Writer::pieces_in_flight(const Op& loop) const {
   int deep = 4;
-  while (deep > 1 && deep * neighbours(loop) * operations_of(loop) > 96) deep /= 2;
+  while (deep > 1 && deep * neighbours(loop) * operations_of(loop) > kMostInFlight) deep /= 2;
   return deep;
 }
 
 std::string Writer::pieces_parameter() const {
   std::string text;
-  for (const std::string& test : unaligned_pieces_) {
+  for (const std::string& test : piece_alignments_) {
     text += (text.empty() ? "  const bool aligned_pieces = " : " && ") + test;
   }
   return text.empty() ? text : text + ";\n";
@@ -255,7 +248,7 @@ void Writer::in_pieces(const Op& loop, const std::string& first, const std::stri
       for (int c = 0; c < count; ++c)
         at.push_back(c ? "(" + begin + " + " + std::to_string(c) + ")" : "(" + begin + ")");
     }
-    std::vector<Names::Scope> copies = declare_at(loop, at, rows);
+    std::vector<Names::Scope> copies = declare_neighbours(loop, at, rows);
     in_piece_ = count;
     side_by_side(loop, nullptr, copies, once);
     in_piece_ = 1;
@@ -281,8 +274,8 @@ void Writer::in_pieces(const Op& loop, const std::string& first, const std::stri
 }
 
 /// The loop's variable at each of these iterations, in each of the rows.
-std::vector<Names::Scope> Writer::declare_at(const Op& loop, const std::vector<std::string>& at,
-                                             const std::vector<Names::Scope>* rows) {
+std::vector<Names::Scope> Writer::declare_neighbours(const Op& loop, const std::vector<std::string>& at,
+                                                     const std::vector<Names::Scope>* rows) {
   std::vector<Names::Scope> first(at.size());
   for (size_t c = 0; c < at.size(); ++c) {
     names_.enter(&first[c]);

@@ -124,6 +124,7 @@ class Writer {
   // pieces.cpp
   void find_pieces();
   bool lies_in_piece(const ir::Op& access, const ir::Op& loop, int count, const std::set<const ir::Op*>& chain) const;
+  int most_neighbours(const ir::Op& loop) const;
   int neighbours_up_to(const ir::Op& loop, int most) const;
   std::string alignment_of(const ir::Value& view) const;
   /// So many neighbouring iterations of the loop are one thread's.
@@ -133,8 +134,8 @@ class Writer {
   /// piece that ends beyond `n` one by one. `deep` pieces are in flight.
   void in_pieces(const ir::Op& loop, const std::string& first, const std::string& step, const std::string& n, int deep,
                  std::vector<Names::Scope>* rows = nullptr);
-  std::vector<Names::Scope> declare_at(const ir::Op& loop, const std::vector<std::string>& at,
-                                       const std::vector<Names::Scope>* rows);
+  std::vector<Names::Scope> declare_neighbours(const ir::Op& loop, const std::vector<std::string>& at,
+                                               const std::vector<Names::Scope>* rows);
   /// An access of several iterations.
   void pieces(const ir::Op& access, std::vector<Names::Scope>& copies);
   std::string pieces_parameter() const;
@@ -181,7 +182,7 @@ class Writer {
   std::map<const ir::Value*, bool> written_;          // views that the region writes
   std::map<const ir::Op*, int> neighbours_;           // of loops: iterations that a thread has side by side
   std::map<const ir::Op*, int> pieces_;               // accesses that are one for them: their number
-  std::set<std::string> unaligned_pieces_;            // bits that are 0 where arrays are aligned to pieces
+  std::set<std::string> piece_alignments_;            // bits that are 0 where arrays are aligned to pieces
   int in_piece_ = 1;                                  // neighbouring iterations in the code being written
   std::set<std::string> paired_;                      // that these arrays are aligned to pairs, each as a test
   std::vector<const ir::Op*> loops_;                  // that the code being written is in, as C++ loops

@@ -4,9 +4,6 @@
 //
 // The method is the classical one (Callahan, Carr and Kennedy, "Improving register allocation for subscripted
 // variables", 1990). Each copy adds up in the order in which the loop did.
-//
-// Bounds of the loop inside that move with the unrolled one (triangles) leave a part that all copies have, which they
-// run together, and parts before and behind it, which each copy runs by itself, without lanes.
 
 #include <algorithm>
 #include <optional>

@@ -42,8 +42,8 @@ bool is_overwritten(const Op& loop, size_t k) {
 /// A loop whose iterations can be jammed, and how.
 class Candidate {
  public:
-  Candidate(ir::Graph& graph, Ranges& ranges, Op& loop, const std::set<const Op*>& sums, int64_t copies)
-      : graph_(graph), ranges_(ranges), loop_(loop), sums_(sums), copies_(copies) {}
+  Candidate(ir::Graph& graph, Ranges& ranges, Op& loop, const std::set<const Op*>& innermost, int64_t copies)
+      : graph_(graph), ranges_(ranges), loop_(loop), innermost_(innermost), copies_(copies) {}
 
   std::optional<JamOrder> find() {
     if (!is_unit(loop_) || !left_by_yield_only(loop_) || loop_.loop->simd || loop_.mapping != ir::Mapping::none ||
@@ -55,20 +55,20 @@ class Candidate {
   }
 
  private:
-  bool holds_sums(const Op& op) const {
-    bool any = sums_.count(&op) != 0;
-    for (Block* inner : op.blocks) ir::walk(*inner, [&](const Op& at) { any |= sums_.count(&at) != 0; });
+  bool holds_innermost(const Op& op) const {
+    bool any = innermost_.count(&op) != 0;
+    for (Block* inner : op.blocks) ir::walk(*inner, [&](const Op& at) { any |= innermost_.count(&at) != 0; });
     return any;
   }
 
   /// The loops of the body that are jammed with their bodies.
   bool find_jammed(const Op& loop) {
     for (const Op* op = body_of(loop).first; op; op = op->next) {
-      if (!is_for(*op) || !holds_sums(*op) || !is_unit(*op) || !left_by_yield_only(*op) ||
+      if (!is_for(*op) || !holds_innermost(*op) || !is_unit(*op) || !left_by_yield_only(*op) ||
           !have_most_in_common(ranges_, *op, loop_))
         continue;
       order_.jammed.insert(op);
-      if (!sums_.count(op)) find_jammed(*op);
+      if (!innermost_.count(op)) find_jammed(*op);
     }
     return !order_.jammed.empty();
   }
@@ -187,7 +187,7 @@ class Candidate {
   ir::Graph& graph_;
   Ranges& ranges_;
   Op& loop_;
-  const std::set<const Op*>& sums_;
+  const std::set<const Op*>& innermost_;
   const int64_t copies_;
   JamOrder order_;
 };
@@ -212,9 +212,9 @@ bool JamOrder::reads_chained(const Op& op) const {
   return any;
 }
 
-std::optional<JamOrder> order_to_jam(ir::Graph& graph, Ranges& ranges, Op& loop, const std::set<const Op*>& sums,
+std::optional<JamOrder> order_to_jam(ir::Graph& graph, Ranges& ranges, Op& loop, const std::set<const Op*>& innermost,
                                      int64_t copies) {
-  return Candidate(graph, ranges, loop, sums, copies).find();
+  return Candidate(graph, ranges, loop, innermost, copies).find();
 }
 
 }  // namespace appy::passes

@@ -24,9 +24,9 @@ struct JamOrder {
   bool is_late_result(const ir::Op& loop, size_t k) const { return chained.count(loop.results[k]) != 0; }
 };
 
-/// The order for up to `copies` iterations of `loop` around some of `sums` (or other innermost loops), or nothing where
-/// they cannot be jammed.
-std::optional<JamOrder> order_to_jam(ir::Graph&, Ranges&, ir::Op& loop, const std::set<const ir::Op*>& sums,
+/// The order for up to `copies` iterations of `loop` around some of these `innermost` loops, or nothing where they
+/// cannot be jammed.
+std::optional<JamOrder> order_to_jam(ir::Graph&, Ranges&, ir::Op& loop, const std::set<const ir::Op*>& innermost,
                                      int64_t copies);
 
 }  // namespace appy::passes

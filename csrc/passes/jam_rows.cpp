@@ -39,7 +39,7 @@ constexpr int64_t kCopies = 2;
 constexpr double kLoad = 2;
 /// What a row costs among others, compared with one by itself, and what it has to save: for less it is only more code.
 constexpr double kWorthIt = 0.95, kSaved = kLoad;
-/// Processors with so many have others for conditions.
+/// AVX-512 has as many vector registers, and mask registers of its own for conditions; with fewer, masks are vectors.
 constexpr int64_t kRegistersBesideMasks = 32;
 /// Rows for each worker, so that groups of them can be dealt out evenly, and workers where nobody said how many.
 constexpr int64_t kRowsEach = 8, kWorkers = 4;
@@ -77,7 +77,8 @@ bool stores_elsewhere(const Op& row, const Op& loop) {
   return any;
 }
 
-/// What rows that run together load and compute, each value once.
+/// What rows that run together load and compute, each value once. It decides what pays, never what is allowed: that
+/// is `order_to_jam`'s.
 class Tally {
  public:
   Tally(const Op& row, const Op& loop, int64_t copies)
@@ -190,6 +191,8 @@ class Rows {
   }
 
  private:
+  /// Jams one loop of the perfect nest around the row: the innermost that pays where a loop around goes over the same
+  /// elements again, the outermost that pays where none does.
   bool nest(Op& row) {
     std::vector<Op*> around;
     Op* inner = &row;

@@ -1,5 +1,6 @@
 #include "passes/jammer.h"
 
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -20,12 +21,13 @@ namespace {
 
 class Jammer {
  public:
-  Jammer(ir::Graph& graph, Ranges& ranges, Op& loop, const JamOrder& order, int64_t copies, int64_t least)
-      : graph_(graph), ranges_(ranges), loop_(loop), order_(order), count_(copies), least_(least), builder_(graph) {
+  Jammer(ir::Graph& graph, Ranges& ranges, Op& loop, const JamOrder& order, int64_t copies, int64_t least_trips)
+      : loop_(loop), order_(order), count_(copies), least_trips_(least_trips), builder_(graph) {
     for (int64_t u = 0; u < copies; ++u) copies_.emplace_back(graph);
     for (const Op* inner : order.jammed) {
       slopes_[inner] = {*slope(ranges, *inner->operands[0], loop, *inner),
                         *slope(ranges, *inner->operands[1], loop, *inner)};
+      if (ranges.trips(*inner).lo > 0) never_empty_.insert(inner);
     }
   }
 
@@ -72,8 +74,8 @@ class Jammer {
   /// Iterations in whole groups: none where the loop is shorter than it has to be.
   Value* whole_groups(Value* trips) {
     Builder& b = builder_;
-    if (least_ <= count_) return rounded_down(trips);
-    Value* enough = b.op(Opcode::ge_, {trips, b.i64(least_)});
+    if (least_trips_ <= count_) return rounded_down(trips);
+    Value* enough = b.op(Opcode::ge_, {trips, b.i64(least_trips_)});
     return b.select(enough, rounded_down(trips), b.i64(0));
   }
 
@@ -133,7 +135,7 @@ class Jammer {
     for (size_t k = 0; k < inner.results.size(); ++k) {
       if (!order_.is_late_result(inner, k)) continue;
       Value* made = copy.of(inner.results[k]);
-      if (ranges_.trips(inner).lo > 0) continue;
+      if (never_empty_.contains(&inner)) continue;
       Value* runs = builder_.op(Opcode::lt_, {copy.of(inner.operands[0]), copy.of(inner.operands[1])});
       copy.map(inner.results[k], builder_.select(runs, made, copy.of(inner.operands[3 + k])));
     }
@@ -236,22 +238,22 @@ class Jammer {
     }
   }
 
-  ir::Graph& graph_;
-  Ranges& ranges_;
   Op& loop_;
   const JamOrder& order_;
-  int64_t count_, least_;
+  int64_t count_, least_trips_;
   Builder builder_;
   std::vector<Copier> copies_;
   std::map<const Op*, Op*> common_;
-  std::map<const Op*, std::pair<Wide, Wide>> slopes_;  // of the bounds of jammed loops, before anything is rewritten
+  // Of jammed loops, before anything is rewritten: slopes of their bounds, and which have an iteration in any case.
+  std::map<const Op*, std::pair<Wide, Wide>> slopes_;
+  std::set<const Op*> never_empty_;
 };
 
 }  // namespace
 
 std::map<const Op*, Op*> jam_loop(ir::Graph& graph, Ranges& ranges, Op& loop, const JamOrder& order, int64_t copies,
-                                  int64_t least) {
-  return Jammer(graph, ranges, loop, order, copies, least).run();
+                                  int64_t least_trips) {
+  return Jammer(graph, ranges, loop, order, copies, least_trips).run();
 }
 
 }  // namespace appy::passes

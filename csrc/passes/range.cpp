@@ -192,16 +192,28 @@ std::optional<Wide> Ranges::Impl::split_upper(const Affine& sum, const Value& at
     const Value& value =
         op.code == Opcode::select_ ? *op.operands[1 + arm] : *op.blocks[arm]->last->operands[atom.index];
     const size_t mark = extra_.size();
+    const uint64_t around = case_;
+    case_ = ++cases_;
     condition_sums(*op.operands[0], arm == 0, extra_, 4);
     Affine chosen = sum;
     chosen.add(atom, -factor);
     chosen.add(affine(value, &where), factor);
     const Wide found = upper(chosen, where, goal, depth - 1);
     extra_.resize(mark);
+    case_ = around;
     worst = worst ? std::max(*worst, found) : found;
     if (found > goal) break;
   }
   return worst && *worst <= goal ? worst : std::nullopt;
+}
+
+bool Ranges::Impl::searched_before(const Affine& sum, int depth) {
+  // Sums of equal hashes cost a proof at worst: the bound that stands for what is not looked at is right for each.
+  const auto [at, fresh] = searched_.try_emplace(hash_of_terms(sum) + case_, Searched{sum.constant, depth});
+  if (fresh) return false;
+  if (at->second.constant <= sum.constant && at->second.depth >= depth) return true;
+  at->second = {sum.constant, depth};
+  return false;
 }
 
 Wide Ranges::Impl::upper(const Affine& sum, const ir::Op& where, Wide goal, int depth) {
@@ -212,7 +224,8 @@ Wide Ranges::Impl::upper(const Affine& sum, const ir::Op& where, Wide goal, int 
     best += factor * (factor > 0 ? in.hi : in.lo);
     least += factor * (factor > 0 ? in.lo : in.hi);
   }
-  if (best <= goal || least > goal || depth == 0 || --budget < 0 || sum.terms.empty()) return best;
+  if (best <= goal || least > goal || depth == 0 || sum.terms.empty() || searched_before(sum, depth)) return best;
+  if (--budget_ < 0) return best;
 
   // sum = rest + k * fact <= rest, with k chosen so that one atom disappears.
   const auto substitute = [&](const Affine& fact) {
@@ -225,7 +238,7 @@ Wide Ranges::Impl::upper(const Affine& sum, const ir::Op& where, Wide goal, int 
       best = std::min(best, upper(rest, where, goal, depth - 1));
       if (best <= goal) return true;
     }
-    return budget < 0;
+    return budget_ < 0;
   };
   std::vector<Affine> known;
   for (size_t i = sum.terms.size(); i-- > 0;) {
@@ -236,14 +249,14 @@ Wide Ranges::Impl::upper(const Affine& sum, const ir::Op& where, Wide goal, int 
     }
   }
   each_fact(where, atoms_of(sum), substitute);
-  for (size_t i = sum.terms.size(); i-- > 0 && best > goal && budget > 0;) {
+  for (size_t i = sum.terms.size(); i-- > 0 && best > goal && budget_ > 0;) {
     if (const auto split = split_upper(sum, *sum.terms[i].first, where, goal, depth)) best = std::min(best, *split);
   }
   return best;
 }
 
 bool Ranges::Impl::nonpositive(const Affine& sum, const ir::Op& where) {
-  budget = kBudget;
+  begin_search(kBudget);
   return upper(sum, where, 0, kDepth) <= 0;
 }
 
@@ -371,9 +384,9 @@ ir::Range Ranges::at(const Value& v, const ir::Op& where) {
   Interval bounds = impl_->anew().refined(v, where);
   if (!bounds.single() && integral(v)) {
     const Affine sum = impl_->affine(v, &where);
-    impl_->budget = Impl::kBudget / 4;
+    impl_->begin_search(Impl::kBudget / 4);
     bounds.hi = std::min(bounds.hi, impl_->upper(sum, where, bounds.lo, 2));
-    impl_->budget = Impl::kBudget / 4;
+    impl_->begin_search(Impl::kBudget / 4);
     bounds.lo = std::max(bounds.lo, -impl_->upper(difference(number(0), sum, 0), where, -bounds.hi, 2));
     if (bounds.lo > bounds.hi) bounds = impl_->refined(v, where);  // never reached
   }

@@ -21,6 +21,16 @@ inline Atoms atoms_of(const Affine& sum) {
   return atoms;
 }
 
+/// The same for all sums of the same terms, whatever their constants.
+inline uint64_t hash_of_terms(const Affine& sum) {
+  uint64_t hash = 0;
+  for (const auto& [atom, factor] : sum.terms) {
+    hash = (hash ^ atom->id) * 0x9e3779b97f4a7c15u;
+    hash = (hash ^ (hash >> 32) ^ static_cast<uint64_t>(factor)) * 0xd6e8feb86659fd93u;
+  }
+  return hash ^ (hash >> 32);
+}
+
 inline bool integral(const ir::Value& v) { return !v.type.is_view() && !ir::is_real(v.type.dtype); }
 inline bool falls_through(const ir::Block& arm) { return arm.last && arm.last->code == ir::Opcode::yield_; }
 
@@ -57,6 +67,12 @@ class Ranges::Impl {
 
   /// Without `where`: from what holds at the definitions alone.
   Affine affine(const ir::Value&, const ir::Op* where, int depth = 24);
+  /// Begins to look for a bound that takes at most so many sums.
+  void begin_search(int most) {
+    budget_ = most;
+    searched_.clear();
+    case_ = cases_ = 0;
+  }
   /// An upper bound of the sum at `where`; stops as soon as one not above `goal` is found.
   Wide upper(const Affine&, const ir::Op& where, Wide goal, int depth);
   bool nonpositive(const Affine&, const ir::Op& where);
@@ -75,8 +91,7 @@ class Ranges::Impl {
   void forget_undecided() { undecided_.clear(); }
 
   static constexpr int kDepth = 5;
-  static constexpr int kBudget = 250;
-  int budget = 0;
+  static constexpr int kBudget = 100;
 
  private:
   /// What holds after a check or an `if` with one arm that does not fall through, in an arm, or in a loop's body.
@@ -124,6 +139,8 @@ class Ranges::Impl {
   /// A carried value that grows by a bounded amount in each iteration, against the loop variable.
   void counter_sums(const ir::Op& loop, const ir::Value& counter, const ir::Op& where, std::vector<Affine>& out);
   std::optional<Wide> split_upper(const Affine&, const ir::Value& atom, const ir::Op& where, Wide goal, int depth);
+  /// The search was at this sum before, or at one that is easier to bound. Facts lead to one sum in many orders.
+  bool searched_before(const Affine&, int depth);
 
   void narrow(Interval&, const ir::Value&, const Affine& sum);
   Interval of_result(const ir::Value&);
@@ -166,7 +183,14 @@ class Ranges::Impl {
   int assumptions_ = 0;        // > 0: some memo entry is a guess about a loop-carried value
   int depth_ = 0;
   uint64_t work_ = 0;
-  std::vector<Affine> extra_;  // facts of the case that is looked at
+  struct Searched {
+    Wide constant = 0;
+    int depth = 0;
+  };
+  int budget_ = 0;  // sums that the search may still look at
+  std::unordered_map<uint64_t, Searched> searched_;
+  uint64_t case_ = 0, cases_ = 0;  // the case that is looked at, and how many there were
+  std::vector<Affine> extra_;      // its facts
   bool use_extra_ = true;
   std::unordered_map<const ir::Block*, BlockFacts> facts_;
   std::unordered_map<const ir::Op*, LoopEnds> ends_;

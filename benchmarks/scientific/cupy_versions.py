@@ -1,8 +1,8 @@
-"""The kernels in CuPy: array operations, and library calls where they are the kernel (cuBLAS, cuSOLVER, cuSPARSE).
+"""The kernels in CuPy in other forms than the definition's, which is the reference's text on CuPy's arrays (device_sides.py).
 
-`<kernel>_library` are calls of a library that do the whole kernel; the others are as one writes the definition for a
-device, with whole-array operations instead of loops over elements. Where that is the reference's text, it is the
-reference's function.
+`<kernel>_library` are calls of a library that do the whole kernel or most of it (cuBLAS, cuSOLVER, cuSPARSE); the others are
+restructured for a device: operations on whole arrays in place of loops over elements, products of whole matrices, and
+stencils as one kernel each.
 """
 
 import cupy as cp
@@ -10,19 +10,8 @@ from cupy import cublas
 from cupyx import cusparse
 from cupyx.scipy import linalg, sparse, special
 
-from scientific.reference import fdtd_2d, gemm, gesummv, trisolv  # noqa: F401
 
-
-def azimint_naive(data, radius, npt):
-    outermost = radius.max()
-    rings = cp.zeros(npt)
-    for ring in range(npt):
-        low, high = outermost * ring / npt, outermost * (ring + 1) / npt
-        rings[ring] = data[(low <= radius) & (radius < high)].mean()
-    return rings
-
-
-def cholesky(A):
+def cholesky_columns(A):
     n = A.shape[0]
     for j in range(n):
         A[j, j] = cp.sqrt(A[j, j] - A[j, :j] @ A[j, :j])
@@ -33,31 +22,20 @@ def cholesky_library(A):
     A[...] = cp.tril(cp.linalg.cholesky(A)) + cp.triu(A, 1)
 
 
-def covariance(M, float_n, data):
+def covariance_product(M, float_n, data):
     data -= data.mean(axis=0)
     return data.T @ data / (float_n - 1.0)
-
-
-def floyd_warshall(path):
-    for k in range(path.shape[0]):
-        cp.minimum(path, path[:, k, None] + path[k], out=path)
 
 
 def gemm_library(alpha, beta, C, A, B):
     cublas.gemm("N", "N", A, B, out=C, alpha=alpha, beta=beta)
 
 
-def gemver(alpha, beta, A, u1, v1, u2, v2, w, x, y, z):
-    A += cp.outer(u1, v1) + cp.outer(u2, v2)
-    x += beta * (y @ A) + z
-    w += alpha * (A @ x)
-
-
-def go_fast(a):
+def go_fast_diagonal(a):
     return a + cp.sum(cp.tanh(cp.diagonal(a)))
 
 
-def gramschmidt(A):
+def gramschmidt_rows(A):
     n = A.shape[1]
     Q, R = cp.zeros_like(A), cp.zeros((n, n), dtype=A.dtype)
     for k in range(n):
@@ -74,17 +52,6 @@ def gramschmidt_library(A):
     Q, R = Q * signs, R * signs[:, None]
     A[...] = Q * cp.diagonal(R)
     return Q, R
-
-
-def hdiff(in_field, out_field, coeff):
-    lap = 4.0 * in_field[1:-1, 1:-1] - (
-        in_field[2:, 1:-1] + in_field[:-2, 1:-1] + in_field[1:-1, 2:] + in_field[1:-1, :-2]
-    )
-    flx = lap[1:, 1:-1] - lap[:-1, 1:-1]
-    flx = cp.where(flx * (in_field[2:-1, 2:-2] - in_field[1:-2, 2:-2]) > 0, 0, flx)
-    fly = lap[1:-1, 1:] - lap[1:-1, :-1]
-    fly = cp.where(fly * (in_field[2:-2, 2:-1] - in_field[2:-2, 1:-2]) > 0, 0, fly)
-    out_field[:] = in_field[2:-2, 2:-2] - coeff * (flx[1:] - flx[:-1] + fly[:, 1:] - fly[:, :-1])
 
 
 @cp.fuse()
@@ -106,7 +73,7 @@ def heat_step(A, B):
     )
 
 
-def heat_3d(TSTEPS, A, B):
+def heat_3d_fused(TSTEPS, A, B):
     for _ in range(1, TSTEPS):
         heat_step(A, B)
         heat_step(B, A)
@@ -117,7 +84,7 @@ def sum_of_three(a, b, c):
     return 0.33333 * (a + b + c)
 
 
-def jacobi_1d(TSTEPS, A, B):
+def jacobi_1d_fused(TSTEPS, A, B):
     for _ in range(1, TSTEPS):
         B[1:-1] = sum_of_three(A[:-2], A[1:-1], A[2:])
         A[1:-1] = sum_of_three(B[:-2], B[1:-1], B[2:])
@@ -128,22 +95,17 @@ def sum_of_five(a, b, c, d, e):
     return 0.2 * (a + b + c + d + e)
 
 
-def jacobi_2d(TSTEPS, A, B):
+def jacobi_2d_fused(TSTEPS, A, B):
     for _ in range(1, TSTEPS):
         for a, b in ((A, B), (B, A)):
             b[1:-1, 1:-1] = sum_of_five(a[1:-1, 1:-1], a[1:-1, :-2], a[1:-1, 2:], a[2:, 1:-1], a[:-2, 1:-1])
-
-
-def softmax(x):
-    e = cp.exp(x - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
 
 
 def softmax_library(x):
     return special.softmax(x, axis=-1)
 
 
-def spmv(A_row, A_col, A_val, x):
+def spmv_sums(A_row, A_col, A_val, x):
     """A row at a time waits for the device twice a row; this multiplies all and adds up along rows."""
     ends = cp.concatenate([cp.zeros(1), cp.cumsum(A_val * x[A_col])])
     return ends[A_row[1:]] - ends[A_row[:-1]]
@@ -156,31 +118,31 @@ def spmv_library(A_row, A_col, A_val, x):
     return cusparse.spmv(matrix, x)
 
 
-def symm(alpha, beta, C, A, B):
+def symm_rows(alpha, beta, C, A, B):
     C *= beta
     for i in range(C.shape[0]):
         C[:i] += alpha * cp.outer(A[i, :i], B[i])
         C[i] += alpha * (A[i, i] * B[i] + A[i, :i] @ B[:i])
 
 
-def symm_library(alpha, beta, C, A, B):
+def symm_product(alpha, beta, C, A, B):
     full = cp.tril(A) + cp.tril(A, -1).T
     C[...] = alpha * (full @ B) + beta * C
 
 
-def syr2k(alpha, beta, C, A, B):
+def syr2k_rows(alpha, beta, C, A, B):
     for i in range(A.shape[0]):
         C[i, : i + 1] *= beta
         C[i, : i + 1] += alpha * (A[: i + 1] @ B[i] + B[: i + 1] @ A[i])
 
 
-def syr2k_library(alpha, beta, C, A, B):
+def syr2k_product(alpha, beta, C, A, B):
     half = A @ B.T
     rows = cp.tri(C.shape[0], dtype=bool)
     C[...] = cp.where(rows, beta * C + alpha * (half + half.T), C)
 
 
-def syrk(alpha, beta, C, A):
+def syrk_rows(alpha, beta, C, A):
     for i in range(A.shape[0]):
         C[i, : i + 1] *= beta
         C[i, : i + 1] += alpha * (A[: i + 1] @ A[i])
@@ -194,11 +156,11 @@ def trisolv_library(L, x, b):
     x[...] = linalg.solve_triangular(L, b, lower=True)
 
 
-def trmm(alpha, A, B):
+def trmm_rows(alpha, A, B):
     for i in range(B.shape[0]):
         B[i] += A[i + 1 :, i] @ B[i + 1 :]
     B *= alpha
 
 
-def trmm_library(alpha, A, B):
+def trmm_product(alpha, A, B):
     B[...] = alpha * (B + cp.tril(A, -1).T @ B)

@@ -67,6 +67,17 @@ def cholesky(A: f64[N, N]):
 def covariance(float_n: f64, data: f64[N, M]):
     mean = np.mean(data, axis=0)
     np.subtract(data, mean, out=data)
+    cov = np.zeros((M, M), dtype=data.dtype)
+    for i in range(M):
+        cov[i, i:M] = data[:, i] @ data[:, i:M] / (float_n - 1.0)
+        cov[i:M, i] = cov[i, i:M]
+    return cov
+
+
+@dace.program
+def covariance_product(float_n: f64, data: f64[N, M]):
+    mean = np.mean(data, axis=0)
+    np.subtract(data, mean, out=data)
     return np.transpose(data) @ data / (float_n - 1.0)
 
 

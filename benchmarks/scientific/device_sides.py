@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from scientific.sides import Appy, Jax, Plain
+from scientific import reference
+from scientific.sides import Appy, Jax, Plain, rebound
 
 
 class OnDevice(Plain):
@@ -43,10 +44,13 @@ class AppyOnDevice(OnDevice, Appy):
 
 
 class CuPy(OnDevice):
+    """The definition's text with CuPy as `np`, and what one writes for a device instead."""
+
     module = "cupy_versions"
 
-    def versions(self, name):
-        return {key: make for key, make in super().versions(name).items() if key != "library"}
+    def found(self, name):
+        further = {key: f for key, f in super().found(name).items() if key != "library"}
+        return {"default": rebound(reference, np=self.cupy)[name], **further}
 
 
 class DeviceLibrary(OnDevice):
@@ -54,12 +58,15 @@ class DeviceLibrary(OnDevice):
 
     module = "cupy_versions"
 
-    def versions(self, name):
-        return {key: make for key, make in super().versions(name).items() if key == "library"}
+    def found(self, name):
+        return {key: f for key, f in super().found(name).items() if key == "library"}
 
 
 class Torch(Plain):
+    """NPBench has no text for torch, nor for Triton."""
+
     module = "torch_versions"
+    kinds = {}
 
     def __init__(self, folder):
         super().__init__(folder)

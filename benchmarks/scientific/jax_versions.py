@@ -1,6 +1,8 @@
-"""The kernels in JAX: array operations and library calls where there are any, `lax` loops for what is sequential.
+"""The kernels in JAX: `<kernel>` as NPBench states it there, `<kernel>_<name>` in other forms.
 
-Each returns what the definition writes into its arguments, then what that returns.
+As written, a loop of the definition is a `fori_loop`, and a slice whose length depends on a loop is a whole row or column
+under a mask, since shapes are fixed. NPBench has products of whole matrices for covariance and trmm, and for gesummv
+`_sum`. Each returns what the definition writes into its arguments, then what that returns.
 """
 
 from functools import partial
@@ -15,6 +17,17 @@ from jax.scipy.linalg import solve_triangular
 def azimint_naive(data, radius, npt):
     rmax = radius.max()
 
+    def ring(i, rings):
+        inside = (rmax * i / npt <= radius) & (radius < rmax * (i + 1) / npt)
+        return rings.at[i].set(jnp.mean(data, where=inside))
+
+    return lax.fori_loop(0, npt, ring, jnp.zeros(npt))
+
+
+@partial(jax.jit, static_argnums=2)
+def azimint_naive_map(data, radius, npt):
+    rmax = radius.max()
+
     def ring(i):
         mask = (rmax * i / npt <= radius) & (radius < rmax * (i + 1) / npt)
         return jnp.sum(jnp.where(mask, data, 0.0)) / jnp.sum(mask)
@@ -24,6 +37,21 @@ def azimint_naive(data, radius, npt):
 
 @jax.jit
 def cholesky(A):
+    columns = jnp.arange(len(A))
+
+    def row(i, A):
+        def element(j, A):
+            return A.at[i, j].set((A[i, j] - A[i] @ jnp.where(columns < j, A[j], 0.0)) / A[j, j])
+
+        A = lax.fori_loop(0, i, element, A)
+        before = jnp.where(columns < i, A[i], 0.0)
+        return A.at[i, i].set(jnp.sqrt(A[i, i] - before @ before))
+
+    return lax.fori_loop(0, len(A), row, A)
+
+
+@jax.jit
+def cholesky_library(A):
     lower = jnp.linalg.cholesky(A, symmetrize_input=False)
     return jnp.tril(lower) + jnp.triu(A, 1)
 
@@ -36,6 +64,19 @@ def covariance(M, float_n, data):
 
 @partial(jax.jit, static_argnums=0)
 def fdtd_2d(TMAX, ex, ey, hz, _fict_):
+    def step(t, fields):
+        ex, ey, hz = fields
+        ey = ey.at[0].set(_fict_[t])
+        ey = ey.at[1:].add(-0.5 * (hz[1:] - hz[:-1]))
+        ex = ex.at[:, 1:].add(-0.5 * (hz[:, 1:] - hz[:, :-1]))
+        hz = hz.at[:-1, :-1].add(-0.7 * (ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1]))
+        return ex, ey, hz
+
+    return lax.fori_loop(0, TMAX, step, (ex, ey, hz))
+
+
+@partial(jax.jit, static_argnums=0)
+def fdtd_2d_joined(TMAX, ex, ey, hz, _fict_):
     def step(t, fields):
         ex, ey, hz = fields
         ey = jnp.concatenate([jnp.full_like(ey[:1], _fict_[t]), ey[1:] - 0.5 * (hz[1:] - hz[:-1])])
@@ -69,21 +110,50 @@ def gesummv(alpha, beta, A, B, x):
 
 
 @jax.jit
+def gesummv_sum(alpha, beta, A, B, x):
+    return (alpha * A + beta * B) @ x
+
+
+@jax.jit
 def go_fast(a):
+    return a + lax.fori_loop(0, len(a), lambda i, trace: trace + jnp.tanh(a[i, i]), 0.0)
+
+
+@jax.jit
+def go_fast_diagonal(a):
     return a + jnp.sum(jnp.tanh(jnp.diag(a)))
 
 
 @jax.jit
 def gramschmidt(A):
-    """By the library: the definition's diagonal is positive."""
+    n = A.shape[1]
+
+    def column(k, state):
+        A, Q, R = state
+        R = R.at[k, k].set(jnp.sqrt(A[:, k] @ A[:, k]))
+        Q = Q.at[:, k].set(A[:, k] / R[k, k])
+
+        def behind(j, state):
+            A, R = state
+            R = R.at[k, j].set(Q[:, k] @ A[:, j])
+            return A.at[:, j].add(-R[k, j] * Q[:, k]), R
+
+        A, R = lax.fori_loop(k + 1, n, behind, (A, R))
+        return A, Q, R
+
+    return lax.fori_loop(0, n, column, (A, jnp.zeros_like(A), jnp.zeros((n, n), A.dtype)))
+
+
+@jax.jit
+def gramschmidt_library(A):
     Q, R = jnp.linalg.qr(A)
-    signs = jnp.sign(jnp.diag(R))
+    signs = jnp.sign(jnp.diag(R))  # the definition's diagonal is positive
     Q, R = Q * signs, R * signs[:, None]
     return Q * jnp.diag(R), Q, R
 
 
 @jax.jit
-def gramschmidt_loop(A):
+def gramschmidt_rows(A):
     n = A.shape[1]
 
     def column(k, state):
@@ -150,6 +220,12 @@ def jacobi_2d(TSTEPS, A, B):
 
 @jax.jit
 def softmax(x):
+    e = jnp.exp(x - jnp.max(x, axis=-1, keepdims=True))
+    return e / jnp.sum(e, axis=-1, keepdims=True)
+
+
+@jax.jit
+def softmax_library(x):
     return jax.nn.softmax(x, axis=-1)
 
 
@@ -162,6 +238,17 @@ def csr(A_row, A_col, A_val, columns):
 
 @jax.jit
 def spmv(A_row, A_col, A_val, x):
+    entries = jnp.arange(len(A_val), dtype=A_row.dtype)
+
+    def row(i, y):
+        inside = (A_row[i] <= entries) & (entries < A_row[i + 1])
+        return y.at[i].set(jnp.where(inside, A_val, 0.0) @ x[jnp.where(inside, A_col, 0)])
+
+    return lax.fori_loop(0, len(A_row) - 1, row, jnp.zeros(len(A_row) - 1))
+
+
+@jax.jit
+def spmv_library(A_row, A_col, A_val, x):
     return csr(A_row, A_col, A_val, len(x)) @ x
 
 
@@ -173,23 +260,70 @@ def spmv_segments(A_row, A_col, A_val, x):
 
 @jax.jit
 def symm(alpha, beta, C, A, B):
+    m, n = C.shape
+
+    def row(i, C):
+        before = jnp.where(jnp.arange(m) < i, A[i], 0.0)
+
+        def element(j, state):
+            C, below = state
+            return C.at[:, j].add(alpha * B[i, j] * before), below.at[j].set(B[:, j] @ before)
+
+        C, below = lax.fori_loop(0, n, element, (C, jnp.zeros(n)))
+        return C.at[i].add(alpha * (A[i, i] * B[i] + below))
+
+    return lax.fori_loop(0, m, row, beta * C)
+
+
+@jax.jit
+def symm_product(alpha, beta, C, A, B):
     full = jnp.tril(A) + jnp.tril(A, -1).T
     return beta * C + alpha * (full @ B)
 
 
+def by_rows_below(beta, C, steps, term):
+    """C with `term(i, k)` added to row i up to the diagonal for each step k, after the row's product with beta."""
+
+    def row(i, C):
+        inside = jnp.arange(len(C)) <= i
+        C = C.at[i].set(jnp.where(inside, beta * C[i], C[i]))
+        return lax.fori_loop(0, steps, lambda k, C: C.at[i].add(jnp.where(inside, term(i, k), 0.0)), C)
+
+    return lax.fori_loop(0, len(C), row, C)
+
+
 @jax.jit
 def syr2k(alpha, beta, C, A, B):
+    return by_rows_below(beta, C, A.shape[1], lambda i, k: A[:, k] * alpha * B[i, k] + B[:, k] * alpha * A[i, k])
+
+
+@jax.jit
+def syr2k_product(alpha, beta, C, A, B):
     half = A @ B.T
     return jnp.where(jnp.tri(len(C), dtype=bool), beta * C + alpha * (half + half.T), C)
 
 
 @jax.jit
 def syrk(alpha, beta, C, A):
+    return by_rows_below(beta, C, A.shape[1], lambda i, k: alpha * A[i, k] * A[:, k])
+
+
+@jax.jit
+def syrk_product(alpha, beta, C, A):
     return jnp.where(jnp.tri(len(C), dtype=bool), beta * C + alpha * (A @ A.T), C)
 
 
 @jax.jit
 def trisolv(L, x, b):
+    def row(i, x):
+        known = jnp.where(jnp.arange(len(x)) < i, L[i] * x, 0.0)
+        return x.at[i].set((b[i] - jnp.sum(known)) / L[i, i])
+
+    return lax.fori_loop(0, len(x), row, x)
+
+
+@jax.jit
+def trisolv_library(L, x, b):
     return solve_triangular(L, b, lower=True)
 
 

@@ -1,7 +1,7 @@
 """Kernels that a library call of NumPy, BLAS, LAPACK or SciPy does as a whole.
 
 BLAS and LAPACK take matrices by columns: the transpose of a matrix by rows is given in place, and its lower triangle is
-the upper one there.
+the upper one there. covariance is a product of whole matrices, more than which no library has.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ def cholesky(A):
     lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
 
 
-def covariance(M, float_n, data):
+def covariance_product(M, float_n, data):
     data -= data.mean(axis=0)
     return data.T @ data / (float_n - 1.0)
 

@@ -1,4 +1,4 @@
-"""The kernels as loops for Numba, parallel and with fastmath; Pythran compiles the same text (see sides.py)."""
+"""The kernels rewritten as loops for Numba, parallel and with fastmath; Pythran compiles the same text (see sides.py)."""
 
 import math
 
@@ -225,7 +225,7 @@ def jacobi_1d(TSTEPS, A, B):
 
 
 @njit(fastmath=True)
-def jacobi_1d_serial(TSTEPS, A, B):
+def jacobi_1d_serial_loops(TSTEPS, A, B):
     for t in range(1, TSTEPS):
         for i in range(1, A.shape[0] - 1):
             B[i] = 0.33333 * (A[i - 1] + A[i] + A[i + 1])

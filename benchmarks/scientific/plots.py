@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from figures import geomean
 
-from scientific.report import seconds
+from scientific.report import best, seconds
 
 
 def sides_of(rows: dict) -> list[str]:
@@ -70,10 +70,9 @@ def first_calls(rows: dict, path: Path) -> None:
     for j, side in enumerate(columns):
         at, heights = [], []
         for i, row in enumerate(rows.values()):
-            entry = row["sides"].get(side, {})
-            if "version" in entry:
+            if fastest := best(row, side):
                 at.append(i + width * (j - (len(columns) - 1) / 2))
-                heights.append(entry["first_call"][entry["version"]])
+                heights.append(row["sides"][side]["first_call"][fastest.version])
         axes.bar(at, heights, 0.9 * width, label=side)
     axes.set_yscale("log")
     axes.set_xticks(range(len(rows)), list(rows), rotation=60, ha="right")

@@ -3,30 +3,97 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import figures
 import roofline
 
+from scientific.sides import KINDS
+
 RECORDED = Path(__file__).parent.parent / "results" / "recorded.json"
-LIBRARIES = ("library",)  # sides whose calls are the whole kernel
-DEVICE_COMPILERS = ("cupy", "jax", "dace")  # of array programs; torch and Triton have kernels written by hand
+WIDTH = 52  # of a column
 FAR = 20  # times slower than appy: as a rule a program that the compiler runs step by step
+# Sides that take the definition's text, by device. Kernels for torch and Triton are written by hand.
+COMPILERS = {
+    "cpu": {"numpy": "NumPy", "numba": "Numba", "pythran": "Pythran", "jax": "JAX", "dace": "DaCe"},
+    "cuda": {"cupy": "CuPy", "jax": "JAX", "dace": "DaCe"},
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A version of a side in a row."""
+
+    side: str
+    version: str
+    kind: str
+    seconds: float
+    fastest: float
+    rounds: int
+    ratio: tuple[float, float, float] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.side if self.version in ("default", self.side) else f"{self.side} {self.version}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What appy is compared with: the fastest version of some kinds, of some sides or of all."""
+
+    title: str
+    kinds: tuple[str, ...]
+    sides: dict[str, str] | None = None  # to their names
+
+    @property
+    def full_title(self) -> str:
+        return self.title if self.sides is None else f"{self.title} ({', '.join(self.sides.values())})"
+
+    def takes(self, side: str, kind: str) -> bool:
+        return side != "appy" and kind in self.kinds and (self.sides is None or side in self.sides)
+
+    def best(self, row: dict) -> Measured | None:
+        found = [m for m in versions(row) if self.takes(m.side, m.kind) and m.ratio is not None]
+        return min(found, key=lambda m: m.seconds, default=None)
+
+    def unanswered(self, row: dict) -> bool:
+        """Whether there is none because of those that were stopped."""
+        reasons = [
+            reason
+            for side, entry in row["sides"].items()
+            for version, reason in entry.get("failed", {}).items()
+            if self.takes(side, entry.get("kind", {}).get(version, self.kinds[0]))
+        ]
+        return self.best(row) is None and any(reason.startswith("no answer") for reason in reasons)
+
+
+def columns(device: str) -> tuple[Column, Column, Column]:
+    names = COMPILERS[device]
+    return (
+        Column("the best as written", KINDS[:1], names),
+        Column("the best idiomatic (written or rewritten)", KINDS[:2]),
+        Column("the best of anything", KINDS),
+    )
+
+
+def versions(row: dict) -> list[Measured]:
+    """All that were measured, appy's too."""
+    return [
+        Measured(side, version, entry["kind"][version], **{"ratio": None, **measured})
+        for side, entry in row["sides"].items()
+        for version, measured in entry.get("measured", {}).items()
+    ]
+
+
+def best(row: dict, side: str) -> Measured | None:
+    """A side's fastest version."""
+    return min((m for m in versions(row) if m.side == side), key=lambda m: m.seconds, default=None)
 
 
 def seconds(row: dict, side: str) -> float | None:
-    return row["sides"].get(side, {}).get("seconds")
-
-
-def best_peer(row: dict, libraries: bool) -> str | None:
-    """The fastest other side, with or without libraries."""
-    return fastest(row, [s for s in row["ratio"] if libraries or s not in LIBRARIES])
-
-
-def fastest(row: dict, sides: Iterable[str]) -> str | None:
-    """Of those that were measured."""
-    return min((s for s in sides if s in row["ratio"]), key=lambda side: seconds(row, side), default=None)
+    found = best(row, side)
+    return None if found is None else found.seconds
 
 
 def recorded(name: str, device: str, preset: str) -> tuple[float, str] | None:
@@ -37,11 +104,11 @@ def recorded(name: str, device: str, preset: str) -> tuple[float, str] | None:
     return None if side is None else (entries[side] * 1e-3, side)
 
 
-def standing(row: dict, limits: dict, side: str) -> str:
-    """Of appy against a side; a tie where both reach 95 % of the roofline, and none is above it by being in a cache."""
+def standing(row: dict, limits: dict, peer: Measured) -> str:
+    """Of appy against a version; a tie where both reach 95 % of the roofline, and none is above it by being in a cache."""
     least, _ = roofline.floor(limits, row["bytes"], row["flops"], row["dtype"])
-    tie = all(0.95 <= least / seconds(row, s) <= 1.25 for s in ("appy", side))
-    return figures.verdict(row["ratio"][side], tie)
+    tie = all(0.95 <= least / t <= 1.25 for t in (seconds(row, "appy"), peer.seconds))
+    return figures.verdict(peer.ratio, tie)
 
 
 def rate(row: dict, side: str, bound: str) -> str:
@@ -53,19 +120,22 @@ def rate(row: dict, side: str, bound: str) -> str:
 def print_progress(name: str, data: dict) -> None:
     row = data["rows"][name]
     mine = seconds(row, "appy")
-    peer = best_peer(row, libraries=True)
-    told = "appy failed" if mine is None else f"{mine * 1e3:.3f} ms"
-    if mine is not None and peer is not None:
-        told += f", {peer} {seconds(row, peer) * 1e3:.3f} ms, ratio {row['ratio'][peer][0]:.2f}"
-    print(f"{name:16} {told}", flush=True)
+    told = ["appy failed" if mine is None else f"{mine * 1e3:.3f} ms"]
+    for column in columns(data["settings"]["device"]):
+        peer = column.best(row)
+        told.append("-" if peer is None else f"{peer.name} {peer.seconds * 1e3:.3f} ms, ratio {peer.ratio[0]:.2f}")
+    print(f"{name:16} {'; '.join(told)}", flush=True)
 
 
-def cell(row: dict, limits: dict, side: str | None) -> str:
-    if side is None:
-        return f"{'-':>36}"
-    m, low, high = row["ratio"][side]
-    mark = figures.MARKS[standing(row, limits, side)]
-    return f"{side:>8}{seconds(row, side) * 1e3:10.3f} {m:6.2f} [{low:.2f}, {high:.2f}] {mark}".ljust(43)
+def cell(row: dict, limits: dict, column: Column) -> str:
+    peer = column.best(row)
+    if peer is None:
+        text = f"no answer within {row['limit']:.0f} s" if column.unanswered(row) else "-"
+        return f"{text:>31}".ljust(WIDTH)
+    m, low, high = peer.ratio
+    spread = "[one sample]" if peer.rounds == 1 else f"[{low:.2f}, {high:.2f}]"
+    mark = figures.MARKS[standing(row, limits, peer)]
+    return f"{peer.name[:15]:>15} {peer.seconds * 1e3:10.3f} {m:6.2f} {spread} {mark}".ljust(WIDTH)
 
 
 def print_table(data: dict, wanted: list[str]) -> None:
@@ -80,75 +150,82 @@ def print_table(data: dict, wanted: list[str]) -> None:
             + ", ".join(f"{value * 1e-9:.0f} GF/s {dtype}" for dtype, value in limits["flops"].items())
         )
     print(
-        f"\n{'milliseconds':16}{'appy':>10} {'':7}{'best of the others as written':43}{'best of all, libraries too':43}"
-        f"{'minima':>6} {'of roof':>8} {'':12} {'first':>8}  recorded"
+        f"\n{'milliseconds':16}{'appy':>10} {'':7}"
+        + "".join(f"  {column.title:{WIDTH - 2}}" for column in columns(settings["device"]))
+        + f"{'minima':>6} {'of roof':>8} {'':12} {'first':>8}  recorded"
     )
     for name, row in rows.items():
         print_row(name, row, limits, settings)
     print_sides(rows)
-    print_summary(rows, limits)
+    print_summary(rows, limits, settings["device"])
     if left := [name for name in wanted if name not in data["rows"]]:
         print(f"not measured within the budget, run again to go on: {', '.join(left)}")
 
 
-def minima(row: dict) -> str:
+def minima(row: dict, mine: Measured) -> str:
     """The ratio to the best of all by the fastest samples: on a machine that others use medians are theirs too."""
-    fastest = {side: row["sides"][side]["fastest"] for side in row["ratio"]}
-    return f"{min(fastest.values()) / row['sides']['appy']['fastest']:.2f}" if fastest else "-"
+    fastest = [m.fastest for m in versions(row) if m.side != "appy"]
+    return f"{min(fastest) / mine.fastest:.2f}" if fastest else "-"
 
 
 def print_row(name: str, row: dict, limits: dict, settings: dict) -> None:
-    mine = row["sides"].get("appy", {})
-    if "seconds" not in mine:
-        print(f"{name:16}    failed {'; '.join(mine.get('failed', {}).values())}")
+    mine = best(row, "appy")
+    if mine is None:
+        print(f"{name:16}    failed {'; '.join(row['sides'].get('appy', {}).get('failed', {}).values())}")
         return
     least, bound = roofline.floor(limits, row["bytes"], row["flops"], row["dtype"])
     earlier = recorded(name, settings["device"], settings["preset"])
+    first = row["sides"]["appy"]["first_call"][mine.version]
     print(
-        f"{name:16}{mine['seconds'] * 1e3:10.3f} {mine['version']:7}"
-        f"{cell(row, limits, best_peer(row, libraries=False))}{cell(row, limits, best_peer(row, libraries=True))}"
-        f"{minima(row):>6} "
-        f"{least / mine['seconds']:8.2f} {rate(row, 'appy', bound)} {mine['first_call'][mine['version']] * 1e3:5.0f} ms  "
+        f"{name:16}{mine.seconds * 1e3:10.3f} {mine.version:7}"
+        + "".join(cell(row, limits, column) for column in columns(settings["device"]))
+        + f"{minima(row, mine):>6} {least / mine.seconds:8.2f} {rate(row, 'appy', bound)} {first * 1e3:5.0f} ms  "
         + (f"{earlier[0] * 1e3:.2f} {earlier[1]}" if earlier else "")
     )
 
 
 def print_sides(rows: dict) -> None:
-    """All sides' milliseconds and the version that was the fastest."""
-    names = list(dict.fromkeys(side for row in rows.values() for side in row["sides"]))
-    print(f"\n{'milliseconds':16}" + "".join(f"{side:>22}" for side in names))
-    for name, row in rows.items():
+    """Milliseconds of the fastest version of each kind that a side has, and which it was."""
+    found = {name: {(m.side, m.kind): m for m in versions(row)} for name, row in rows.items()}
+    sides = list(dict.fromkeys(side for row in rows.values() for side in row["sides"]))
+    heads = [
+        (side, kind) for side in sides for kind in (*KINDS, "own") if any((side, kind) in f for f in found.values())
+    ]
+    titles = [side if kind == "own" or side == kind else f"{side}, {kind}" for side, kind in heads]
+    print(f"\n{'milliseconds':16}" + "".join(f"{title:>22}" for title in titles))
+    for name in rows:
         cells = []
-        for side in names:
-            time = seconds(row, side)
-            version = row["sides"].get(side, {}).get("version", "")
-            text = "-" if time is None else f"{time * 1e3:.3f}"
-            cells.append(f"{text:>11} {'' if version == 'default' else version[:10]:10}")
+        for head in heads:
+            m = found[name].get(head)
+            text = "-" if m is None else f"{m.seconds * 1e3:.3f}{'*' if m.rounds == 1 else ''}"
+            label = "" if m is None or m.version in ("default", m.kind) else m.version[:10]
+            cells.append(f"{text:>11} {label:10}")
         print(f"{name:16}" + "".join(cells))
-    print()
+    print("* one sample\n")
     for name, row in rows.items():
         for side, entry in row["sides"].items():
             for version, reason in entry.get("failed", {}).items():
                 print(f"{name}: {side}, {version}: {reason}")
 
 
-def print_summary(rows: dict, limits: dict) -> None:
-    for title, libraries in (("the best of the others as written", False), ("the best of all, libraries too", True)):
-        peers = [(row, best_peer(row, libraries)) for row in rows.values()]
-        pairs = [(row, peer) for row, peer in peers if peer is not None]
-        ratios = [row["ratio"][peer][0] for row, peer in pairs]
-        good = sum(standing(row, limits, peer) in ("ahead", "tie") for row, peer in pairs)
+def print_summary(rows: dict, limits: dict, device: str) -> None:
+    for number, column in enumerate(columns(device)):
+        pairs = {name: (row, column.best(row)) for name, row in rows.items()}
+        measured = [(row, peer) for row, peer in pairs.values() if peer is not None]
+        ratios = [peer.ratio[0] for _, peer in measured]
+        marks = [standing(row, limits, peer) for row, peer in measured]
         print(
-            f"against {title}: geometric mean {figures.geomean(ratios):.2f} over {len(ratios)}, ahead or tie on {good}"
+            f"against {column.full_title}: geometric mean {figures.geomean(ratios):.2f} over {len(ratios)}, "
+            f"ahead on {marks.count('ahead')} of {len(rows)}, ahead or tie on {marks.count('ahead') + marks.count('tie')}"
         )
-    if any("cupy" in row["ratio"] for row in rows.values()):
-        pairs = [(row, fastest(row, DEVICE_COMPILERS)) for row in rows.values()]
-        ratios = [row["ratio"][side][0] for row, side in pairs if side is not None]
-        near = [r for r in ratios if r <= FAR]
-        print(
-            f"against the best compiler of array programs (CuPy, JAX, DaCe): geometric mean {figures.geomean(ratios):.2f} over "
-            f"{len(ratios)}, {figures.geomean(near):.2f} over the {len(near)} that are at most {FAR} times slower"
-        )
-    for side in dict.fromkeys(s for row in rows.values() for s in row["ratio"]):
-        ratios = [row["ratio"][side][0] for row in rows.values() if side in row["ratio"]]
+        if number == 0 and device == "cuda":
+            near = [r for r in ratios if r <= FAR]
+            print(
+                f"    without the {len(ratios) - len(near)} where it is more than {FAR} times slower: "
+                f"geometric mean {figures.geomean(near):.2f} over {len(near)}"
+            )
+        if late := [name for name, row in rows.items() if column.unanswered(row)]:
+            print(f"    no answer within the limit, in no mean: {', '.join(late)}")
+    for side in dict.fromkeys(m.side for row in rows.values() for m in versions(row) if m.side != "appy"):
+        ratios = [m.ratio[0] for row in rows.values() if (m := best(row, side)) is not None and m.ratio is not None]
         print(f"against {side}: geometric mean {figures.geomean(ratios):.2f} over {len(ratios)}")

@@ -2,6 +2,9 @@
 
 A side takes arguments to where it computes (`given`), brings results back (`host`), and waits for what it has started
 (`wait`). One that is `functional` returns what others write into their arguments, before what others return.
+
+Each version is of a kind. `written`: the definition, statement by statement, as NPBench has it for the side. `rewritten`: restructured
+by hand for the side. `library`: a call that is the kernel, or most of it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ import re
 import subprocess
 import sys
 import time
+import types
+import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
@@ -25,11 +30,22 @@ import numpy as np
 
 from scientific import reference
 
+KINDS = ("written", "rewritten", "library")
+
+
+def rebound(module, made=lambda function: function, **names) -> dict[str, Callable]:
+    """A module's functions with other objects for some of the names that they use, and passed through `made`."""
+    scope = {**vars(module), **names}
+    functions = {key: f for key, f in vars(module).items() if isinstance(f, types.FunctionType)}
+    scope.update({key: made(types.FunctionType(f.__code__, scope, key)) for key, f in functions.items()})
+    return {key: scope[key] for key in functions}
+
 
 class Plain:
     """On NumPy arrays."""
 
     functional = False
+    kinds = {"default": "written"}  # of versions that are neither rewritten nor called library
     module = ""  # that holds its versions, as functions of the kernels' names; `<kernel>_<version>` are further ones
     compiled_before = 0.0  # seconds that compiling the latest version took in an earlier run
 
@@ -40,9 +56,12 @@ class Plain:
         return {}
 
     def versions(self, name: str) -> dict[str, Callable[[], Callable | None]]:
-        return {key: partial(self.compiled, function) for key, function in self.written(name).items()}
+        return {key: partial(self.compiled, function) for key, function in self.found(name).items()}
 
-    def written(self, name: str) -> dict[str, Callable]:
+    def kind(self, version: str) -> str:
+        return "library" if version.startswith("library") else self.kinds.get(version, "rewritten")
+
+    def found(self, name: str) -> dict[str, Callable]:
         """The versions in the side's module."""
         module = importlib.import_module(f"scientific.{self.module}")
         found = {}
@@ -83,10 +102,13 @@ class Library(Plain):
     """Calls of BLAS, LAPACK and SciPy that are the whole kernel."""
 
     module = "library_versions"
+    kinds = {"default": "library"}
 
 
 class Appy(Plain):
     """Both models."""
+
+    kinds = dict.fromkeys(("arrays", "loops"), "own")
 
     def versions(self, name):
         import appy
@@ -100,25 +122,48 @@ class Appy(Plain):
 
 
 class Numba(Plain):
-    """Loops as one writes them for Numba, and products of matrices as its BLAS does them."""
+    """The definition in the three ways in which NPBench compiles it, and loops as one writes them for Numba."""
 
     module = "numba_versions"
+    kinds = dict.fromkeys(("serial", "parallel", "prange"), "written")
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        from numba.core.errors import NumbaPerformanceWarning
+
+        warnings.simplefilter("ignore", NumbaPerformanceWarning)  # of products of slices that are not contiguous
 
     def versions(self, name):
-        return {"loops" if key == "default" else key: make for key, make in super().versions(name).items()}
+        import numba
+
+        from scientific import numba_statements
+
+        serial, parallel = numba.njit(fastmath=True), numba.njit(fastmath=True, parallel=True)
+        definitions = {
+            "serial": rebound(numba_statements, serial, prange=range),
+            "parallel": rebound(numba_statements, parallel, prange=range),
+        }
+        if "prange" in getattr(numba_statements, name).__code__.co_names:
+            definitions["prange"] = rebound(numba_statements, parallel)
+        made = {key: partial(self.compiled, functions[name]) for key, functions in definitions.items()}
+        return made | {"loops" if key == "default" else key: make for key, make in super().versions(name).items()}
 
 
 class Pythran(Plain):
     """The NumPy definition, and Numba's loops with OpenMP's comments, compiled ahead of time."""
 
     flags = ("-O3", "-march=native", "-ffast-math", "-fopenmp", "-DUSE_XSIMD")
+    kinds = {"statements": "written"}
 
     def versions(self, name):
         return {form: partial(self.built, name, form) for form in ("statements", "loops")}
 
     def text(self, name: str, form: str) -> str:
         if form == "statements":
-            return "import numpy as np\n\n" + text_with_helpers(inspect.getsource(reference), name)
+            from scientific import pythran_statements
+
+            module = pythran_statements if hasattr(pythran_statements, name) else reference
+            return "import numpy as np\n\n" + text_with_helpers(inspect.getsource(module), name)
         source = (Path(__file__).parent / "numba_versions.py").read_text()
         loops = "import math\nimport numpy as np\n\n" + text_with_helpers(source, name)
         return re.sub(r"^( *)(for .*)prange\(", r"\1#omp parallel for\n\1\2range(", loops, flags=re.MULTILINE)
@@ -181,7 +226,7 @@ class Dace(Plain):
     module = "dace_versions"
 
     def versions(self, name):
-        return {"auto": partial(self.built, self.written(name)["default"], name)}
+        return {version: partial(self.built, program, name) for version, program in self.found(name).items()}
 
     def given(self, arguments):
         """Its programs take no views."""
@@ -222,6 +267,7 @@ class Jax(Plain):
 
     functional = True
     module = "jax_versions"
+    kinds = {"default": "written", "sum": "written"}
 
     def __init__(self, folder):
         super().__init__(folder)

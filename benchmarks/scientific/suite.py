@@ -17,15 +17,20 @@ import roofline
 from processes import Lost, Worker
 
 from scientific import reference, report, sides
-from scientific.kernels import KERNELS
+from scientific.kernels import KERNELS, Kernel
 from scientific.results import outcome
 from scientific.timed import save_arguments
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SMALL = "S"  # the preset on which results are compared with the reference
+COMPILING = 60  # seconds that a version has on that preset at least, most of which it compiles
 SAMPLE = 0.02  # seconds that a sample takes at least, unless a call takes longer
-FEW = 3  # rounds of a side that is much slower than the fastest
+FAR = 20  # times slower than the fastest: such a version has few rounds, and one sample where others of its kind are faster
+FEW = 3
+RIVALS = {
+    kind: sides.KINDS[: number + 1] for number, kind in enumerate(sides.KINDS)
+}  # kinds that a version is compared with
 
 
 def fingerprint() -> str:
@@ -59,6 +64,7 @@ class Suite:
         self.options, self.folder = options, folder
         self.rng = np.random.default_rng(0)
         self.workers: dict[str, Worker] = {}
+        self.ready: dict[str, set[str]] = {}  # by side, the versions that its process holds
 
     def start(self, names) -> dict[str, dict[str, str]]:
         """Starts the sides; what each says of itself. Those that cannot start are left out."""
@@ -86,6 +92,7 @@ class Suite:
             return worker.ask(verb, argument, timeout)
         except Lost as error:
             worker.start()
+            self.ready.pop(side, None)
             return {"failed": str(error)}
 
     def write_data(self, kernel, preset) -> bool:
@@ -101,81 +108,120 @@ class Suite:
         size = sum(a.nbytes for a in arguments if isinstance(a, np.ndarray))
         return size * (len(self.workers) + 2) > 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
-    def best_version(self, side, kernel, shared, say) -> dict:
-        """Tries every version of a side and prepares the fastest; what was found."""
-        found = {"first_call": {}, "pilot": {}, "failed": {}}
-        versions = self.ask(side, "versions", kernel.name, self.options.limit)
-        if isinstance(versions, dict):
-            return found | {"failed": {"all": versions["failed"]}}
-        ready = None
-        for version in versions:
+    def best_versions(self, side, kernel, shared, say) -> dict:
+        """Tries every version of a side; what was found, with `best` the fastest of each kind, which the side holds ready."""
+        found = {"kind": {}, "first_call": {}, "pilot": {}, "failed": {}, "best": []}
+        kinds = self.introduce(side, kernel)
+        if "failed" in kinds:
+            return found | {"failed": {"all": kinds["failed"]}}
+        found["kind"] = kinds
+        # What is written takes longest, and takes what was ready in its process along where it is stopped.
+        for version in sorted(kinds, key=lambda v: (*sides.KINDS, "own").index(kinds[v])):
             say(f"{kernel.name}: {side}, {version}")
-            # One that fails may have taken the process along, and what was ready in it.
-            ready = version if self.prepare(side, kernel, version, shared, found) else None
-        if found["pilot"]:
-            best = found["version"] = min(found["pilot"], key=found["pilot"].get)
-            if ready != best and not self.prepare(
-                side, kernel, best, shared, {"first_call": {}, "pilot": {}, "failed": {}}
-            ):
-                del found["version"]
+            self.prepare(side, kernel, version, shared, found)
+        for kind in dict.fromkeys(kinds.values()):
+            best = min((v for v in found["pilot"] if kinds[v] == kind), key=found["pilot"].get, default=None)
+            if best is not None and (best in self.ready.get(side, ()) or self.prepare(side, kernel, best, shared)):
+                found["best"].append(best)
+        # One that was prepared again may have been stopped, and its process with it.
+        found["best"] = [version for version in found["best"] if version in self.ready.get(side, ())]
         return found
 
-    def prepare(self, side, kernel, version, shared, found) -> bool:
-        self.ask(side, "versions", kernel.name, self.options.limit)  # names the kernel to a side that was lost
-        answer = self.ask(side, "first", version, self.options.limit)
+    def introduce(self, side: str, kernel: Kernel) -> dict[str, str]:
+        """Names the kernel to a side; its versions and their kinds, or what failed."""
+        kinds = self.ask(side, "versions", kernel.name, self.options.limit)
+        if "failed" not in kinds:
+            self.ready[side] = set()
+        return kinds
+
+    def prepare(self, side, kernel, version, shared, found=None) -> bool:
+        """Whether a version ran and was right. Its times, or why it failed, go into `found`."""
+        found = {"first_call": {}, "pilot": {}, "failed": {}} if found is None else found
+        if side not in self.ready:
+            self.introduce(side, kernel)  # to a side that was lost
+        answer = self.ask(side, "first", version, max(COMPILING, self.options.limit))
         if "failed" not in answer:
             found["first_call"][version] = answer["first_call"]
-            answer = self.ask(side, "prepare", shared, self.options.limit)
+            answer = self.ask(side, "prepare", (version, shared), self.options.limit)
+        if "failed" not in answer:
+            answer = self.ask(side, "pilot", version, self.options.limit)
         if "failed" in answer:
             found["failed"][version] = answer["failed"]
             return False
         found["pilot"][version] = answer["pilot"]
+        self.ready[side].add(version)
         return True
+
+    def rounds(self, found: dict[str, dict]) -> dict[tuple[str, str], int]:
+        """How many each of the best versions takes part in: none where the pilot is all there is time for."""
+        pilots = {(side, v): f["pilot"][v] for side, f in found.items() for v in f["best"]}
+        fastest = min(pilots.values(), default=0.0)
+        planned = {}
+        for (side, version), pilot in pilots.items():
+            mine = found[side]["kind"][version]
+            rivals = [p for (s, v), p in pilots.items() if found[s]["kind"][v] in RIVALS.get(mine, (mine,))]
+            count = self.options.rounds if pilot < FAR * fastest else min(FEW, self.options.rounds)
+            count = min(count, int(self.options.limit / (pilot * calls_in(pilot))))
+            planned[side, version] = 0 if count < min(2, self.options.rounds) or pilot > FAR * min(rivals) else count
+        return planned
 
     def measure(self, kernel, seconds, say) -> dict:
         """A row of the table; `seconds` are for the rounds."""
         preset = self.options.preset
         say(f"{kernel.name}: data")
         shared = self.write_data(kernel, preset)
-        found = {side: self.best_version(side, kernel, shared, say) for side in self.workers}
-        pilots = {side: f["pilot"][f["version"]] for side, f in found.items() if "version" in f}
-        times: dict[str, list[float]] = {side: [] for side in pilots}
-        fastest = min(pilots.values(), default=0.0)
+        found = {side: self.best_versions(side, kernel, shared, say) for side in self.workers}
+        planned = self.rounds(found)
+        times: dict[tuple[str, str], list[float]] = {key: [] for key in planned}
         begin = time.perf_counter()
-        for r in range(self.options.rounds):
+        for r in range(max(planned.values(), default=0)):
             taken = time.perf_counter() - begin
             if r >= FEW and taken * (r + 1) / r > seconds:
                 break
             say(f"{kernel.name}: round {r + 1}", minor=True)
-            for side in pilots if r % 2 == 0 else reversed(pilots):
-                if r < FEW or pilots[side] < 20 * fastest:
-                    calls = max(1, min(200, round(SAMPLE / pilots[side])))
-                    sample = self.ask(side, "time", calls, 60 + 100 * calls * pilots[side])
+            for side, version in planned if r % 2 == 0 else reversed(planned):
+                if r < planned[side, version]:
+                    pilot = found[side]["pilot"][version]
+                    calls = calls_in(pilot)
+                    sample = self.ask(side, "time", (version, calls), 60 + 100 * calls * pilot)
                     if isinstance(sample, dict):
-                        found[side]["failed"][found[side]["version"]] = sample["failed"]
+                        found[side]["failed"][version] = sample["failed"]
                         sample = float("nan")
-                    times[side].append(sample)
+                    times[side, version].append(sample)
         for side in self.workers:
             self.ask(side, "forget", None, 60)
         shutil.rmtree(self.folder / kernel.name)
-        return self.row(kernel, found, times) | {"shared_pages": shared}
+        return self.row(kernel, found, times) | {"shared_pages": shared, "limit": self.options.limit}
 
     def row(self, kernel, found, times) -> dict:
+        """`times` are empty for versions of which the pilot is the one sample."""
         work = dict(zip(("bytes", "flops"), kernel.work(self.options.preset)))
-        row = {**work, "dtype": kernel.dtype, "sides": {}, "ratio": {}}
+        row = {**work, "dtype": kernel.dtype, "sides": {}}
+        samples = {key: taken or [found[key[0]]["pilot"][key[1]]] for key, taken in times.items()}
+        mine = next(
+            (taken for (side, _), taken in samples.items() if side == "appy" and np.isfinite(taken).all()), None
+        )
         for side, f in found.items():
-            entry = {key: value for key, value in f.items() if value}
-            if times.get(side) and np.isfinite(times[side]).all():
-                entry |= {"seconds": float(np.median(times[side])), "fastest": min(times[side])}
-                entry["rounds"] = len(times[side])
-            row["sides"][side] = entry
-        mine = times.get("appy", []) if "seconds" in row["sides"].get("appy", {}) else []
-        for side, theirs in times.items():
-            common = min(len(mine), len(theirs))
-            if side != "appy" and common and "seconds" in row["sides"][side]:
-                ratios = np.array(theirs[:common]) / np.array(mine[:common])
-                row["ratio"][side] = figures.interval(ratios, self.rng)
+            row["sides"][side] = {key: value for key, value in f.items() if value and key != "best"} | {"measured": {}}
+        for (side, version), taken in samples.items():
+            if np.isfinite(taken).all():
+                entry = {"seconds": float(np.median(taken)), "fastest": min(taken), "rounds": len(taken)}
+                if side != "appy" and mine is not None:
+                    entry["ratio"] = self.ratio(taken, mine)
+                row["sides"][side]["measured"][version] = entry
         return row
+
+    def ratio(self, theirs: list[float], mine: list[float]) -> tuple[float, float, float]:
+        """The median and its interval; where there is one sample of either, the ratio to the other's median thrice."""
+        common = min(len(mine), len(theirs))
+        if common < 2:
+            return (float(np.median(theirs) / np.median(mine)),) * 3
+        return figures.interval(np.array(theirs[:common]) / np.array(mine[:common]), self.rng)
+
+
+def calls_in(pilot: float) -> int:
+    """Calls in a sample."""
+    return max(1, min(200, round(SAMPLE / pilot)))
 
 
 def matching(path: Path, settings: dict) -> dict:

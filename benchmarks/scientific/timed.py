@@ -47,10 +47,11 @@ class Side:
         return self.side.about() | figures.versions()
 
     def versions(self, name):
-        """The versions of a kernel that this side has."""
+        """The versions of a kernel that this side has, and their kinds."""
         self.kernel = KERNELS[name]
         self.makers = self.side.versions(name)
-        return list(self.makers)
+        self.functions, self.given = {}, None
+        return {version: self.side.kind(version) for version in self.makers}
 
     def first(self, version):
         """Runs a version on small arguments and compares; seconds of that call, with what it compiles."""
@@ -59,19 +60,16 @@ class Side:
         try:
             self.side.compiled_before = 0.0
             start = time.perf_counter()
-            self.function = self.makers[version]()
-            if self.function is None:
+            function = self.makers[version]()
+            if function is None:
                 return {"failed": "it does not compile this kernel"}
-            result = self.function(*given)
+            result = function(*given)
             self.side.wait(result)
             seconds = time.perf_counter() - start + self.side.compiled_before
             agree(self.kernel, self.outcome(given, result), self.load("want_small"))
-        except AssertionError as error:
-            return {"failed": f"wrong: {error}"}
         except Exception as error:
-            return {
-                "failed": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error) else ''}"
-            }
+            return {"failed": reason(error)}
+        self.functions[version] = function
         return {"first_call": seconds}
 
     def load(self, name):
@@ -83,18 +81,19 @@ class Side:
             return [self.side.host(r) for r in results]
         return [self.side.host(r) for r in outcome(self.kernel, given, result)]
 
-    def prepare(self, shared):
-        """Runs the version at full size and compares with what the first side left there; seconds of a call."""
+    def prepare(self, request):
+        """Runs a version at full size and compares with what the first side left there."""
+        version, shared = request
         try:
-            arguments = load_arguments(self.folder / self.kernel.name / "timed", shared)
-            self.given = self.side.given(arguments)
-            written = () if self.side.functional else self.kernel.written
-            self.fresh = [(self.given[i], self.side.copy(self.given[i])) for i in written]
-            del arguments
-            start = time.perf_counter()
-            result = self.function(*self.given)
+            if self.given is None:
+                arguments = load_arguments(self.folder / self.kernel.name / "timed", shared)
+                self.given = self.side.given(arguments)
+                written = () if self.side.functional else self.kernel.written
+                self.fresh = [(self.given[i], self.side.copy(self.given[i])) for i in written]
+                del arguments
+            self.refill()
+            result = self.functions[version](*self.given)
             self.side.wait(result)
-            best = spent = time.perf_counter() - start
             got = self.outcome(self.given, result)
             del result
             folder = self.folder / self.kernel.name / "want_timed"
@@ -104,33 +103,51 @@ class Side:
                 folder.mkdir()
                 for i, array in enumerate(got):
                     np.save(folder / f"{i}.npy", array)
-            del got
-            for _ in range(4):
-                if spent < 2:  # what is slower is what its first call here took
-                    seconds = self.call()
-                    best, spent = min(best, seconds), spent + seconds
-        except AssertionError as error:
-            return {"failed": f"wrong: {error}"}
         except Exception as error:
-            return {"failed": f"{type(error).__name__}: {str(error)[:200]}"}
+            return {"failed": reason(error)}
+        return {}
+
+    def pilot(self, version):
+        """Seconds of the fastest of up to four calls, after the one that may have compiled for these sizes."""
+        best, spent = float("inf"), 0.0
+        try:
+            for _ in range(4):
+                if spent < 2:
+                    seconds = self.call(version)
+                    best, spent = min(best, seconds), spent + seconds
+        except Exception as error:
+            return {"failed": reason(error)}
         return {"pilot": best}
 
-    def call(self):
-        """Seconds of a call on fresh arguments."""
+    def refill(self):
         for array, content in self.fresh:
             self.side.refill(array, content)
         self.side.wait(None)
+
+    def call(self, version):
+        """Seconds of a call on fresh arguments."""
+        self.refill()
         start = time.perf_counter()
-        result = self.function(*self.given)
+        result = self.functions[version](*self.given)
         self.side.wait(result)
         return time.perf_counter() - start
 
-    def time(self, calls):
+    def time(self, request):
         """Seconds a call, over that many after one that warms caches and threads."""
+        version, calls = request
         if calls > 1:
-            self.call()
-        return sum(self.call() for _ in range(calls)) / calls
+            self.call(version)
+        return sum(self.call(version) for _ in range(calls)) / calls
 
     def forget(self, _):
-        self.given = self.fresh = self.function = None
+        self.given = self.fresh = None
+        self.functions = {}
         self.side.forget()
+
+
+def reason(error: Exception) -> str:
+    """Why a version failed, in a line."""
+    if isinstance(error, AssertionError):
+        return f"wrong: {error}"
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200] if lines else ''}"

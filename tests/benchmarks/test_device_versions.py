@@ -58,20 +58,29 @@ def cupy_versions(monkeypatch):
     sys.modules.pop("scientific.cupy_versions")
 
 
-def versions_of(module, name):
-    return [f for key, f in vars(module).items() if key in (name, f"{name}_library")]
-
-
 @pytest.mark.parametrize("name", KERNELS)
-def test_cupy(cupy_versions, name):
+def test_cupy(cupy_versions, name, tmp_path):
+    from scientific.device_sides import CuPy, DeviceLibrary
+
     kernel = KERNELS[name]
     arguments = kernel.compared_arguments("tiny")
     want = outcome(kernel, arguments, getattr(reference, name)(*arguments))
-    versions = versions_of(cupy_versions, name)
-    assert versions
+    sides = CuPy(tmp_path), DeviceLibrary(tmp_path)
+    versions = [made() for side in sides for made in side.versions(name).values()]
     for version in versions:
         arguments = kernel.compared_arguments("tiny")
         agree(kernel, outcome(kernel, arguments, version(*arguments)), want)
+    kinds = {version: side.kind(version) for side in sides for version in side.versions(name)}
+    assert [version for version, kind in kinds.items() if kind == "written"] == ["default"]
+    assert {version for version, kind in kinds.items() if kind == "library"} <= {"library"}
+
+
+def test_the_definition_computes_with_the_module_that_is_given(cupy_versions, tmp_path):
+    from scientific.device_sides import CuPy
+
+    definition = CuPy(tmp_path).found("azimint_naive")["default"]
+    assert definition.__globals__["np"] is sys.modules["cupy"]
+    assert definition.__code__ is reference.azimint_naive.__code__
 
 
 @pytest.mark.parametrize("name", [name for name in KERNELS if name != "azimint_naive"])
@@ -79,7 +88,8 @@ def test_torch(name, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch, "compile", lambda **options: lambda function: function)
     sys.modules.pop("scientific.torch_versions", None)
-    versions = versions_of(importlib.import_module("scientific.torch_versions"), name)
+    module = importlib.import_module("scientific.torch_versions")
+    versions = [f for key, f in vars(module).items() if key == name or key.startswith(f"{name}_")]
     sys.modules.pop("scientific.torch_versions")
     kernel = KERNELS[name]
     arguments = kernel.compared_arguments("tiny")

@@ -17,9 +17,10 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import processes  # noqa: E402
 import roofline  # noqa: E402
-from scientific import report, suite, timed  # noqa: E402
+from scientific import report, sides, suite, timed  # noqa: E402
 from scientific.kernels import KERNELS  # noqa: E402
 
+REFUSED: set[tuple[str, str, str]] = set()  # versions that a compiler does not take
 LIMITS = {"bandwidth": {"1000": 1e11, "1000000": 1e10}, "flops": {"float64": 1e11, "float32": 2e11}}
 
 
@@ -35,9 +36,11 @@ def test_a_run_is_continued(tmp_path):
     assert first.returncode == 0, first.stderr
     data = json.loads(path.read_text())
     row = data["rows"]["syrk"]
-    assert row["sides"]["appy"]["version"] in ("arrays", "loops") and not row["sides"]["appy"].get("failed")
-    assert set(row["sides"]["appy"]["first_call"]) == {"arrays", "loops"}
-    assert row["ratio"]["numpy"][1] <= row["ratio"]["numpy"][0] <= row["ratio"]["numpy"][2]
+    mine, theirs = row["sides"]["appy"], row["sides"]["numpy"]
+    assert len(mine["measured"]) == 1 and not mine.get("failed")
+    assert set(mine["first_call"]) == {"arrays", "loops"} and theirs["kind"] == {"default": "written"}
+    middle, low, high = theirs["measured"]["default"]["ratio"]
+    assert low <= middle <= high
     assert data["about"]["appy"]["numpy"] == np.__version__ and data["settings"]["machine"]["cores"] >= 1
 
     second = run(path, "--only", "syrk,jacobi_1d", "--plot", str(tmp_path / "pictures"))
@@ -76,7 +79,7 @@ def test_a_wrong_version_is_found(tmp_path, monkeypatch):
     options = type("Options", (), {"preset": "tiny"})
     kernel = KERNELS["syrk"]
     suite.Suite(options, tmp_path).write_data(kernel, "tiny")
-    assert side.versions("syrk") == ["default"]
+    assert side.versions("syrk") == {"default": "written"}
     assert side.first("default")["first_call"] > 0
     side.makers = {"nothing": lambda: lambda *arguments: None, "fails": lambda: lambda *arguments: 1 / 0}
     assert side.first("nothing")["failed"].startswith("wrong: syrk, result 0: differs by")
@@ -88,14 +91,26 @@ def test_each_call_has_fresh_arguments(tmp_path):
     suite.Suite(type("Options", (), {}), tmp_path).write_data(KERNELS["cholesky"], "tiny")
     side.versions("cholesky")
     side.first("default")
+    compiled = side.functions["default"]
     for shared in (False, True):
         seen = []
-        compiled = side.function
-        side.function = lambda A: seen.append(A.copy()) or compiled(A)  # noqa: B023
-        assert side.prepare(shared)["pilot"] > 0
-        side.time(3)
-        side.function = compiled
-        assert len(seen) > 4 and all(np.array_equal(seen[0], a) for a in seen)
+        side.given = None
+        side.functions["default"] = lambda A: seen.append(A.copy()) or compiled(A)  # noqa: B023
+        assert side.prepare(("default", shared)) == {} and side.pilot("default")["pilot"] > 0
+        side.time(("default", 3))
+        assert len(seen) > 5 and all(np.array_equal(seen[0], a) for a in seen)
+
+
+def test_a_call_that_fails_at_full_size_says_why(tmp_path):
+    side = timed.Side("numpy", "cpu", tmp_path)
+    suite.Suite(type("Options", (), {"preset": "tiny"}), tmp_path).write_data(KERNELS["syrk"], "tiny")
+    side.versions("syrk")
+    side.first("default")
+    assert side.prepare(("default", False)) == {}
+    side.functions["nothing"], side.functions["fails"] = lambda *_: None, lambda *_: 1 / 0
+    assert side.prepare(("nothing", False))["failed"].startswith("wrong: syrk, result 0: differs by")
+    assert side.pilot("fails") == {"failed": "ZeroDivisionError: division by zero"}
+    assert side.prepare(("default", False)) == {}  # what the others did to the arguments is undone
 
 
 def test_a_side_that_does_not_answer_is_lost_and_starts_again(tmp_path):
@@ -109,20 +124,78 @@ def test_a_side_that_does_not_answer_is_lost_and_starts_again(tmp_path):
         worker.ask("about", timeout=60)
 
 
-def test_the_best_version_is_ready_though_a_later_one_was_lost():
-    ready = []
+class Process:
+    """A worker as far as Suite sees it: versions with their kinds, and the answers to each verb."""
 
-    def prepare(side, kernel, version, shared, found):
-        ready[:] = [version] if version != "endless" else []  # its process was started again
-        found["pilot"] |= dict.fromkeys(ready, 1.0)
-        return bool(ready)
+    def __init__(self, kinds, pilots, endless=()):
+        self.kinds, self.pilots, self.endless = kinds, pilots, endless
+        self.held, self.asked = set(), []
 
-    def ask(*arguments):
-        return ["best", "endless"]
+    def start(self):
+        self.held = set()
 
-    one = types.SimpleNamespace(prepare=prepare, ask=ask, options=types.SimpleNamespace(limit=1))
-    found = suite.Suite.best_version(one, "numba", KERNELS["gemm"], False, lambda *_: None)
-    assert found["version"] == "best" and ready == ["best"]
+    def ask(self, verb, argument=None, timeout=None):
+        self.asked.append((verb, argument))
+        if verb == "versions":
+            return self.kinds
+        if verb == "first":
+            self.held.add(argument)
+            return {"first_call": 0.5}
+        version = argument[0] if isinstance(argument, tuple) else argument
+        if version in self.endless:
+            raise processes.Lost("no answer within 9 s")
+        assert version in self.held
+        return {"pilot": self.pilots[version]} if verb == "pilot" else {}
+
+
+def one_side(process, tmp_path, **more):
+    options = types.SimpleNamespace(**{"limit": 9, "rounds": 5, "preset": "tiny", **more})
+    made = suite.Suite(options, tmp_path)
+    made.workers["jax"] = process
+    return made
+
+
+def test_the_best_version_of_each_kind_is_ready_though_another_was_lost(tmp_path):
+    kinds = {"lapack": "library", "slow": "written", "default": "written", "rows": "rewritten", "blocks": "rewritten"}
+    process = Process(kinds, {"lapack": 0.1, "default": 3.0, "rows": 2.0, "blocks": 1.0}, endless=("slow",))
+    found = one_side(process, tmp_path).best_versions("jax", KERNELS["gemm"], False, lambda *_: None)
+    assert found["best"] == ["lapack", "default", "blocks"] and set(found["best"]) <= process.held
+    assert found["failed"] == {"slow": "no answer within 9 s"} and "slow" not in found["pilot"]
+    firsts = [argument for verb, argument in process.asked if verb == "first"]
+    assert firsts[:2] == ["slow", "default"]  # what is written comes first: only that takes others along
+
+
+def test_what_was_lost_is_prepared_again(tmp_path):
+    process = Process({"default": "written", "slow": "written"}, {"default": 3.0}, endless=("slow",))
+    found = one_side(process, tmp_path).best_versions("jax", KERNELS["gemm"], False, lambda *_: None)
+    assert found["best"] == ["default"] and process.held == {"default"}
+    assert [argument for verb, argument in process.asked if verb == "first"] == ["default", "slow", "default"]
+
+
+def test_a_version_that_is_much_slower_than_its_rivals_has_one_sample(tmp_path):
+    kinds = {"default": "written", "rows": "rewritten", "library": "library"}
+    found = {
+        "appy": {"kind": {"loops": "own"}, "pilot": {"loops": 0.001}, "best": ["loops"]},
+        "cupy": {"kind": kinds, "pilot": {"default": 0.5, "rows": 0.3, "library": 0.01}, "best": list(kinds)},
+        "jax": {"kind": kinds, "pilot": {"default": 0.015, "rows": 0.02, "library": 0.0005}, "best": list(kinds)},
+        "torch": {"kind": kinds, "pilot": {"library": 0.6}, "best": ["library"]},
+    }
+    planned = one_side(None, tmp_path).rounds(found)
+    assert planned == {
+        ("appy", "loops"): 5, ("cupy", "default"): 0, ("cupy", "rows"): 3, ("cupy", "library"): 3, ("jax", "default"): 3,
+        ("jax", "rows"): 3, ("jax", "library"): 5, ("torch", "library"): 0,
+    }  # fmt: skip
+    slow = {side: {**f, "pilot": {v: 4.0 for v in f["pilot"]}} for side, f in found.items()}
+    assert set(one_side(None, tmp_path).rounds(slow).values()) == {2}  # as many as the limit gives time for
+    assert set(one_side(None, tmp_path, limit=7).rounds(slow).values()) == {0}
+
+    times = {key: [0.001] * count for key, count in planned.items()}
+    row = one_side(None, tmp_path).row(KERNELS["gemm"], found, times)
+    assert row["sides"]["cupy"]["measured"]["default"] == {
+        "seconds": 0.5, "fastest": 0.5, "rounds": 1, "ratio": (500.0, 500.0, 500.0),
+    }  # fmt: skip
+    assert row["sides"]["jax"]["measured"]["library"]["rounds"] == 5
+    assert "ratio" not in row["sides"]["appy"]["measured"]["loops"]
 
 
 def test_the_floor_is_of_memory_or_of_arithmetic():
@@ -143,31 +216,100 @@ def test_the_floor_is_of_memory_or_of_arithmetic():
     ],
 )
 def test_verdicts(mine, theirs, interval, want):
-    row = {"bytes": 0, "flops": 10**6, "dtype": "float64", "ratio": {"jax": interval}}
-    row["sides"] = {"appy": {"seconds": mine}, "jax": {"seconds": theirs}}
-    assert report.standing(row, LIMITS, "jax") == want
+    row = {"bytes": 0, "flops": 10**6, "dtype": "float64", "sides": canned(appy=mine)}
+    peer = report.Measured("jax", "default", "written", theirs, theirs, 5, interval)
+    assert report.standing(row, LIMITS, peer) == want
 
 
-def test_the_mean_over_compilers_leaves_out_hand_written_kernels_and_what_is_far(capsys):
-    def row(**sides):
-        base = {"bytes": 0, "flops": 1, "dtype": "float64", "sides": {"appy": {"seconds": 1}}}
-        base["sides"] |= {side: {"seconds": t} for side, t in sides.items()}
-        return base | {"ratio": {side: (t, t, t) for side, t in sides.items()}}
+def canned(appy=1.0, **sides):
+    """Sides of a row: `jax=4` is what is written, `jax_rows=2` rewritten, `jax_library=1` a library's; None was stopped."""
+    measured = {"seconds": appy, "fastest": appy, "rounds": 5}
+    found = {"appy": {"kind": {"loops": "own"}, "first_call": {"loops": 0.1}, "measured": {"loops": measured}}}
+    for key, seconds in sides.items():
+        side, _, version = key.partition("_")
+        entry = found.setdefault(side, {"kind": {}, "first_call": {}, "failed": {}, "measured": {}})
+        kind = "library" if version == "library" else "rewritten" if version else "written"
+        entry["kind"][version or "default"] = kind
+        if seconds is None:
+            entry["failed"][version or "default"] = "no answer within 9 s"
+            continue
+        rounds = 1 if seconds > 100 else 5
+        entry["measured"][version or "default"] = {
+            "seconds": seconds, "fastest": seconds, "rounds": rounds, "ratio": (seconds / appy,) * 3,
+        }  # fmt: skip
+    return found
 
-    rows = {"a": row(cupy=8, jax=4, torch=2), "b": row(cupy=9, triton=1), "c": row(jax=100, torch=1), "d": row(torch=1)}
-    report.print_summary(rows, LIMITS)
-    said = capsys.readouterr().out
-    assert "(CuPy, JAX, DaCe): geometric mean 15.33 over 3, 6.00 over the 2 that are at most 20 times slower" in said
 
-
-def test_libraries_are_told_apart_and_recorded_figures_are_in_no_mean():
-    row = {
-        "ratio": {"jax": (2, 1, 3), "library": (1, 1, 1)},
-        "sides": {"jax": {"seconds": 2}, "library": {"seconds": 1}},
+def canned_rows():
+    base = {"bytes": 0, "flops": 1, "dtype": "float64", "limit": 9}
+    return {
+        "gemm": base | {"sides": canned(cupy=8, jax=4, torch_rows=2, library_library=0.5)},
+        "gemver": base | {"sides": canned(cupy=9, cupy_rows=3, jax_rows=5)},
+        "cholesky": base | {"sides": canned(cupy=200, jax=None, jax_library=0.25)},
+        "symm": base | {"sides": canned(cupy=None, jax=None, jax_rows=0.5)},
+        "hdiff": base | {"sides": canned(torch_rows=2)},
     }
-    assert report.best_peer(row, libraries=False) == "jax" and report.best_peer(row, libraries=True) == "library"
+
+
+def test_the_three_means(capsys):
+    report.print_summary(canned_rows(), LIMITS, "cuda")
+    said = capsys.readouterr().out.splitlines()
+    assert said[:6] == [
+        "against the best as written (CuPy, JAX, DaCe): geometric mean 19.31 over 3, ahead on 3 of 5, ahead or tie on 3",
+        "    without the 1 where it is more than 20 times slower: geometric mean 6.00 over 2",
+        "    no answer within the limit, in no mean: symm",
+        "against the best idiomatic (written or rewritten): geometric mean 4.13 over 5, ahead on 4 of 5, ahead or tie on 4",
+        "against the best of anything: geometric mean 0.82 over 5, ahead on 2 of 5, ahead or tie on 2",
+        "against cupy: geometric mean 16.87 over 3",
+    ]
+    report.print_summary(canned_rows(), LIMITS, "cpu")
+    said = capsys.readouterr().out
+    assert (
+        "against the best as written (NumPy, Numba, Pythran, JAX, DaCe): geometric mean 4.00 over 1, ahead on 1 of 5"
+        in said
+    )
+    assert "without the" not in said
+
+
+def test_the_table_names_versions_and_says_what_was_measured_once(capsys):
+    machine = {"cpu": "some", "cores": 2}
+    settings = {"machine": machine, "preset": "paper", "device": "cuda"}
+    rows = canned_rows()
+    report.print_table({"settings": settings, "rows": rows, "roofline": LIMITS}, [*rows, "trmm"])
+    said = capsys.readouterr().out
+    lines = {line.split()[0]: line for line in said.splitlines()[5:10]}
+    assert " ".join(lines["cholesky"].split()[3:9]) == "cupy 200000.000 200.00 [one sample] +"
+    assert "jax library    250.000   0.25 [0.25, 0.25] -" in lines["cholesky"]
+    assert "no answer within 9 s" in lines["symm"] and "jax rows    500.000" in lines["symm"]
+    assert lines["gemm"].count("jax   4000.000") == 1 and lines["gemm"].count("torch rows   2000.000") == 1
+    assert "library    500.000" in lines["gemm"] and lines["gemver"].count("cupy rows   3000.000") == 2
+    assert lines["hdiff"].split()[3] == "-"
+    assert "200000.000*" in said and "* one sample" in said and "symm: jax, default: no answer within 9 s" in said
+    assert "the best as written   " in said and "the best idiomatic (written or rewritten) " in said
+    assert said.endswith("not measured within the budget, run again to go on: trmm\n")
+
+
+def test_kinds_are_told_apart_and_recorded_figures_are_in_no_mean():
+    row = canned_rows()["gemver"]
+    written, idiomatic, anything = report.columns("cuda")
+    assert written.best(row).name == "cupy" and idiomatic.best(row).name == anything.best(row).name == "cupy rows"
     assert report.recorded("gemm", "cpu", "M") == (pytest.approx(0.414), "NumPy")
     assert report.recorded("gemm", "cpu", "S") is None
     known = json.loads(report.RECORDED.read_text())
     for table in known.values():
         assert set(table["milliseconds"]) == set(KERNELS)
+
+
+@pytest.mark.parametrize("side", ["numpy", "numba", "pythran", "jax", "dace", "library"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_version_agrees_with_the_reference(side, name, tmp_path):
+    if not sides.installed(side, "cpu"):
+        pytest.skip(f"{side} is not installed")
+    one = timed.Side(side, "cpu", tmp_path)
+    suite.Suite(types.SimpleNamespace(), tmp_path).write_data(KERNELS[name], "tiny")
+    found = one.versions(name)
+    assert set(found.values()) <= set(sides.KINDS)
+    assert side == "library" or "written" in found.values()
+    for version in found:
+        answer = one.first(version)
+        assert "first_call" in answer or (side, name, version) in REFUSED, answer

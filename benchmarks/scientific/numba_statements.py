@@ -1,0 +1,90 @@
+"""The definitions in Numba's dialect of NumPy: `reference.py`'s text, and here what that compiler does not take of it.
+
+A loop over `prange` is one that NPBench gives to threads in one of its versions; Numba's side compiles it as `range`, too.
+"""
+
+import numpy as np
+from numba import prange
+
+from scientific.reference import (  # noqa: F401
+    cholesky,
+    fdtd_2d,
+    gemm,
+    gemver,
+    gesummv,
+    gramschmidt,
+    hdiff,
+    heat_3d,
+    heat_step,
+    jacobi_1d,
+    jacobi_2d,
+    syr2k,
+    syrk,
+    trisolv,
+)  # fmt: skip
+
+
+def azimint_naive(data, radius, npt):
+    outermost = radius.max()
+    rings = np.zeros(npt)
+    for ring in prange(npt):
+        low, high = outermost * ring / npt, outermost * (ring + 1) / npt
+        rings[ring] = data[(low <= radius) & (radius < high)].mean()
+    return rings
+
+
+def covariance(M, float_n, data):
+    mean = data.sum(axis=0) / float_n
+    data[:] = data - mean  # `data -= mean` fails in parallel
+    cov = np.zeros((M, M), dtype=data.dtype)
+    for i in prange(M):
+        row = data[:, i] @ data[:, i:] / (float_n - 1.0)
+        cov[i, i:] = row
+        cov[i:, i] = row
+    return cov
+
+
+def floyd_warshall(path):
+    for k in range(path.shape[0]):
+        for i in prange(path.shape[0]):
+            path[i] = np.minimum(path[i], path[i, k] + path[k])
+
+
+def go_fast(a):
+    trace = 0.0
+    for i in prange(a.shape[0]):
+        trace += np.tanh(a[i, i])
+    return a + trace
+
+
+def softmax(x):
+    highest = np.full((x.shape[0], x.shape[1], x.shape[2], 1), -np.inf, dtype=x.dtype)
+    for i in range(x.shape[3]):
+        highest[:, :, :, 0] = np.maximum(highest[:, :, :, 0], x[:, :, :, i])
+    e = np.exp(x - highest)
+    return e / e.sum(axis=-1).reshape(highest.shape)
+
+
+def spmv(A_row, A_col, A_val, x):
+    y = np.empty(A_row.size - 1, dtype=A_val.dtype)
+    for i in prange(A_row.size - 1):
+        row = slice(A_row[i], A_row[i + 1])
+        y[i] = A_val[row] @ x[A_col[row]]
+    return y
+
+
+def symm(alpha, beta, C, A, B):
+    C *= beta
+    below = np.empty(C.shape[1], dtype=C.dtype)
+    for i in range(C.shape[0]):
+        for j in prange(C.shape[1]):
+            C[:i, j] += alpha * B[i, j] * A[i, :i]
+            below[j] = B[:i, j] @ A[i, :i]
+        C[i] += alpha * (A[i, i] * B[i] + below)
+
+
+def trmm(alpha, A, B):
+    for i in range(B.shape[0]):
+        for j in prange(B.shape[1]):
+            B[i, j] += A[i + 1 :, i] @ B[i + 1 :, j]
+    B *= alpha

@@ -26,8 +26,9 @@ ROOT = HERE.parent.parent
 SMALL = "S"  # the preset on which results are compared with the reference
 COMPILING = 60  # seconds that a version has on that preset at least, most of which it compiles
 SAMPLE = 0.02  # seconds that a sample takes at least, unless a call takes longer
-FAR = 20  # times slower than the fastest: such a version has few rounds, and one sample where others of its kind are faster
+FAR = 20  # times slower than the fastest: such a version has few rounds, or one sample where its rivals are that much faster
 FEW = 3
+DEAR = 0.1  # seconds of a call from which on such a version has one sample only; rounds of less cost little
 RIVALS = {
     kind: sides.KINDS[: number + 1] for number, kind in enumerate(sides.KINDS)
 }  # kinds that a version is compared with
@@ -162,7 +163,8 @@ class Suite:
             rivals = [p for (s, v), p in pilots.items() if found[s]["kind"][v] in RIVALS.get(mine, (mine,))]
             count = self.options.rounds if pilot < FAR * fastest else min(FEW, self.options.rounds)
             count = min(count, int(self.options.limit / (pilot * calls_in(pilot))))
-            planned[side, version] = 0 if count < min(2, self.options.rounds) or pilot > FAR * min(rivals) else count
+            alone = pilot > DEAR and pilot > FAR * min(rivals)
+            planned[side, version] = 0 if alone or count < min(2, self.options.rounds) else count
         return planned
 
     def measure(self, kernel, seconds, say) -> dict:

@@ -184,6 +184,13 @@ TensorRef expression_of(const TensorRef& view) {
   return std::make_shared<const Tensor>(std::move(out));
 }
 
+/// In which order elements are combined where `most` is permitted. Lanes of a processor have the kept dimension where
+/// that runs along memory; threads of a device may share long sums as well.
+Order order_of(const Context& c, const Split& s, Order most) {
+  if (s.along) return most;
+  return c.for_device() ? Order::divided : Order::kept;
+}
+
 Value* fold_up(Context& c, const TensorRef& t, const Split& s, const Accumulator& a, Index kept) {
   const std::vector<Value*> own(kept.begin(), kept.end());
   Value* const init[] = {a.init};
@@ -192,7 +199,7 @@ Value* fold_up(Context& c, const TensorRef& t, const Split& s, const Accumulator
     const Traced x = t->at(c, merged_index(s, own, reduced));
     return std::vector<Value*>{e.op(a.code, {carried[0], cast_element(c, x, a.dtype())})};
   };
-  return Emit(c).cast(accumulate(c, s.dims, init, s.along && !c.exact() ? Order::any : Order::kept, body)[0], a.result);
+  return Emit(c).cast(accumulate(c, s.dims, init, c.exact() ? Order::kept : order_of(c, s, Order::any), body)[0], a.result);
 }
 
 Traced simple(Context& c, Reduction kind, const Source& source, std::optional<DType> dtype) {
@@ -261,7 +268,7 @@ Traced variance(Context& c, bool root, const Source& source, std::optional<DType
     Value* center = mean_of(context, t, s, count, type, own);
     Value* const init[] = {e.number(type, 0)};
     Value* sum = accumulate(
-        context, s.dims, init, s.along ? Order::any : Order::kept, [&](Index reduced, std::span<Value* const> carried) {
+        context, s.dims, init, order_of(context, s, Order::any), [&](Index reduced, std::span<Value* const> carried) {
           const Traced x = t->at(context, merged_index(s, own, reduced));
           Value* distance = e.op(Opcode::sub_, {cast_element(context, x, type), center});
           return std::vector<Value*>{e.op(Opcode::add_, {carried[0], e.op(Opcode::mul_, {distance, distance})})};
@@ -355,7 +362,7 @@ Traced position(Context& c, bool max, const TensorRef& t, const Axes& axes) {
     }
     const std::vector<Value*> zeros(s.reduced.size(), e.i64(0));
     Value* const init[] = {at(zeros), e.i64(0)};
-    return accumulate(context, s.dims, init, s.along ? Order::divided : Order::kept,
+    return accumulate(context, s.dims, init, order_of(context, s, Order::divided),
                       [&](Index reduced, std::span<Value* const> carried) {
                         Value* x = at(reduced);
                         return better_of(context, max, x, flat_index(e, s.reduced, reduced), carried);

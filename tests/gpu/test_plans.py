@@ -145,6 +145,33 @@ def test_few_long_sums_have_large_blocks(bins, points, threads):
     assert f"blocks of {threads} threads" in str(appy.explain(compiled))
 
 
+def of_columns(a, found, at):
+    # pragma 0=>parallel
+    found[0, :] = np.mean(a, axis=0)
+    # pragma 0=>parallel
+    found[1, :] = np.std(a, axis=0)
+    # pragma 0=>parallel
+    found[2, :] = np.max(a, axis=0)
+    # pragma 0=>parallel
+    at[:] = np.argmin(a, axis=0)
+
+
+@pytest.mark.usefixtures("emulated")
+def test_threads_share_the_sums_of_columns(capfd):
+    """As a loop over columns around a `simd` loop: one thread for a column would leave most of them idle."""
+    compiled = appy.jit(strict=True, backend="cuda", dump="asm")(of_columns)
+    for shape in ((700, 37), (9, 70), (2, 5)):
+        a = np.random.default_rng(shape[0]).random(shape)
+        a[-1] = a[0]  # of equal ones the first
+        got, want = np.zeros((3, shape[1])), np.zeros((3, shape[1]))
+        at, expected = np.zeros(shape[1], np.int64), np.zeros(shape[1], np.int64)
+        compiled(a, got, at)
+        of_columns(a, want, expected)
+        np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-15)
+        np.testing.assert_array_equal(at, expected)
+    assert capfd.readouterr().err.count("= reduce_columns<") == 5  # two for the deviation
+
+
 def recurrences(a, b):
     # pragma parallel for
     for i in range(a.shape[0]):

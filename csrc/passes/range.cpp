@@ -431,7 +431,7 @@ ir::Range Ranges::trips(const ir::Op& loop) {
 
 void Ranges::moved(const ir::Op& op) {
   impl_->anew().moved(op);
-  impl_->forget_undecided();
+  impl_->forget_places();
 }
 
 Affine Ranges::affine(const Value& v, const ir::Op& where) { return impl_->anew().affine(v, &where); }

@@ -71,7 +71,7 @@ class Ranges::Impl {
   void begin_search(int most) {
     budget_ = most;
     searched_.clear();
-    case_ = cases_ = 0;
+    case_ = 0;
   }
   /// An upper bound of the sum at `where`; stops as soon as one not above `goal` is found.
   Wide upper(const Affine&, const ir::Op& where, Wide goal, int depth);
@@ -82,13 +82,16 @@ class Ranges::Impl {
   void moved(const ir::Op&);
   /// The graph may have changed: each question of a client begins so.
   Impl& anew() {
-    ++question_;
     work_ = std::min(work_, most_work() / 2);
     scoped_ = nullptr;
     return *this;
   }
 
-  void forget_undecided() { undecided_.clear(); }
+  /// What was found out about places, where an op has another one now.
+  void forget_places() {
+    undecided_.clear();
+    refined_.clear();
+  }
 
   static constexpr int kDepth = 5;
   static constexpr int kBudget = 100;
@@ -161,10 +164,10 @@ class Ranges::Impl {
     bool known = false;
     Interval value;
   };
-  /// What facts make of a value at one place, for as long as the question is the same.
+  /// What facts make of a value at a place, in a case of a search or in none (0).
   struct Refined {
-    uint64_t question = 0;
-    const ir::Op* where = nullptr;
+    Scope here;
+    uint64_t in_case = 0;
     Interval value;
   };
   /// Where a condition was last asked about in vain. The innermost block and the number of its facts stand for all that
@@ -176,7 +179,6 @@ class Ranges::Impl {
   std::vector<Memo> memo_;
   std::vector<Undecided> undecided_;
   std::vector<Refined> refined_;
-  uint64_t question_ = 1;
   const ir::Op* scoped_ = nullptr;  // the place that scope_ is of
   Scope scope_;
   std::vector<uint32_t> log_;  // entries made under an assumption, in order
@@ -189,7 +191,7 @@ class Ranges::Impl {
   };
   int budget_ = 0;  // sums that the search may still look at
   std::unordered_map<uint64_t, Searched> searched_;
-  uint64_t case_ = 0, cases_ = 0;  // the case that is looked at, and how many there were
+  uint64_t case_ = 0, cases_ = 0;  // the case that is looked at, and how many there were in all searches
   std::vector<Affine> extra_;      // its facts
   bool use_extra_ = true;
   std::unordered_map<const ir::Block*, BlockFacts> facts_;

@@ -117,18 +117,20 @@ void Ranges::Impl::narrow(Interval& bounds, const Value& v, const Affine& sum) {
 Interval Ranges::Impl::refined(const Value& v, const ir::Op& where) {
   Interval bounds = base(v);
   if (bounds.single() || !has_interval(v)) return bounds;
-  const bool settled = assumptions_ == 0 && (!use_extra_ || extra_.empty());
+  const bool settled = assumptions_ == 0 && work_ <= most_work();
+  const Scope here = scope_of(where);
+  const uint64_t in_case = use_extra_ ? case_ : 0;
   if (settled) {
     if (refined_.size() <= v.id) refined_.resize(std::max<size_t>(graph_.value_count(), v.id + 1));
     const Refined& known = refined_[v.id];
-    if (known.question == question_ && known.where == &where) return known.value;
+    if (known.here.facts && known.here == here && known.in_case == in_case) return known.value;
   }
   each_fact(where, atoms_of(v), [&](const Affine& sum) {
     ++work_;
     narrow(bounds, v, sum);
     return bounds.single();
   });
-  if (settled) refined_[v.id] = {question_, &where, bounds};
+  if (settled) refined_[v.id] = {here, in_case, bounds};
   return bounds;
 }
 

@@ -160,6 +160,13 @@ def main():
     npbench.add_argument("--budget", type=float, default=float("inf"), help="seconds, after which no kernel is begun")
     npbench.add_argument("--limit", type=float, default=90, help="seconds for a call of a version")
     npbench.add_argument("--restart", action="store_true", help="forget what the JSON file holds")
+    npbench.add_argument(
+        "--show",
+        nargs="+",
+        type=Path,
+        metavar="JSON",
+        help="print a run, completed from others with longer limits; measures nothing",
+    )
     npbench.add_argument("--python", action="append", default=[], metavar="SIDE=PATH", help="a side's interpreter")
     options = parser.parse_args()
     if options.suite == "npbench":

@@ -96,6 +96,26 @@ def seconds(row: dict, side: str) -> float | None:
     return None if found is None else found.seconds
 
 
+def complete(data: dict, other: dict) -> list[str]:
+    """Takes versions that had no answer within a run's limit from another run of the same code; says which."""
+    differ = [key for key in ("preset", "device", "machine", "code") if data["settings"][key] != other["settings"][key]]
+    if differ:
+        raise SystemExit(f"these runs are of another {', '.join(differ)}")
+    notes = []
+    for name, row in other["rows"].items():
+        for side, entry in row["sides"].items():
+            mine = data["rows"].get(name, {"sides": {}})["sides"].get(side, {})
+            for version, measured in entry["measured"].items():
+                if mine.get("failed", {}).get(version, "").startswith("no answer"):
+                    del mine["failed"][version]
+                    mine["measured"][version] = measured
+                    mine.setdefault("first_call", {})[version] = entry["first_call"][version]
+                    notes.append(
+                        f"{name}: {side}, {version}: beside appy in a run with a limit of {row['limit']:.0f} s"
+                    )
+    return notes
+
+
 def recorded(name: str, device: str, preset: str) -> tuple[float, str] | None:
     """The best figure recorded earlier, in seconds, and whose it is."""
     table = json.loads(RECORDED.read_text()).get(f"{device} {preset}", {}).get("milliseconds", {})

@@ -237,7 +237,22 @@ def matching(path: Path, settings: dict) -> dict:
     return before
 
 
+def show(options) -> None:
+    """Prints the first file's run. What had no answer there comes from the others, as far as they have it."""
+    data, *others = (json.loads(path.read_text()) for path in options.show)
+    notes = [note for other in others for note in report.complete(data, other)]
+    report.print_table(data, list(data["rows"]))
+    print("\n".join(notes))
+    if options.plot:
+        from scientific import plots
+
+        plots.draw(data, list(data["rows"]), options.plot)
+
+
 def run(options) -> None:
+    if options.show:
+        show(options)
+        return
     begin = time.perf_counter()
     wanted = options.only.split(",") if options.only else list(KERNELS)
     if unknown := set(wanted) - set(KERNELS):

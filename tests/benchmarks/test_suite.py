@@ -289,6 +289,27 @@ def test_the_table_names_versions_and_says_what_was_measured_once(capsys):
     assert said.endswith("not measured within the budget, run again to go on: trmm\n")
 
 
+def test_a_run_is_completed_from_one_with_a_longer_limit(tmp_path):
+    settings = {"machine": {"cpu": "some", "cores": 2}, "preset": "paper", "device": "cuda", "code": "1"}
+    rows = canned_rows()
+    longer = {"symm": {**rows["symm"], "limit": 60, "sides": canned(jax=50, jax_rows=0.25)}}
+    longer["symm"]["sides"]["jax"]["first_call"] = {"default": 3.0, "rows": 1.0}
+    files = [tmp_path / "run.json", tmp_path / "longer.json", tmp_path / "other.json"]
+    for file, content in zip(files, (rows, longer, longer)):
+        told = settings | {"code": "2"} if file.stem == "other" else settings
+        file.write_text(json.dumps({"settings": told, "roofline": LIMITS, "rows": content}))
+    command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--suite", "npbench", "--show"]
+    done = subprocess.run([*command, *files[:2]], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if line.startswith("symm "))
+    assert "jax  50000.000  50.00" in line and "jax rows    500.000" in line  # what the run has stays
+    assert "geometric mean 24.49 over 4, ahead on 4 of 5" in done.stdout and "in no mean" not in done.stdout
+    assert "symm: cupy, default: no answer within 9 s" in done.stdout
+    assert done.stdout.endswith("symm: jax, default: beside appy in a run with a limit of 60 s\n")
+    other = subprocess.run([*command, files[0], files[2]], capture_output=True, text=True, timeout=60)
+    assert other.returncode == 1 and other.stderr == "these runs are of another code\n"
+
+
 def test_kinds_are_told_apart_and_recorded_figures_are_in_no_mean():
     row = canned_rows()["gemver"]
     written, idiomatic, anything = report.columns("cuda")

@@ -1,8 +1,8 @@
-"""The kernels in CuPy in other forms than the definition's, which is the reference's text on CuPy's arrays (device_sides.py).
+"""The kernels in CuPy in other forms than the definition's, for which device_sides.py takes the reference's text.
 
-`<kernel>_library` are calls of a library that do the whole kernel or most of it (cuBLAS, cuSOLVER, cuSPARSE); the others are
-restructured for a device: operations on whole arrays in place of loops over elements, products of whole matrices, and
-stencils as one kernel each.
+`<kernel>_library` are calls of a library that do the whole kernel or most of it (cuBLAS, cuSOLVER, cuSPARSE); the others
+are restructured for a device: operations on whole arrays in place of loops over elements, products of whole matrices,
+and stencils as one kernel each.
 """
 
 import cupy as cp

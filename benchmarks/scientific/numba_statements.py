@@ -1,6 +1,7 @@
 """The definitions in Numba's dialect of NumPy: `reference.py`'s text, and here what that compiler does not take of it.
 
-A loop over `prange` is one that NPBench gives to threads in one of its versions; Numba's side compiles it as `range`, too.
+A loop over `prange` is one that NPBench gives to threads in one of its versions; Numba's side compiles it as `range`,
+too.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The kernels rewritten as loops for Numba, parallel and with fastmath; Pythran compiles the same text (see sides.py)."""
+"""The kernels rewritten as loops for Numba, parallel and with fastmath; Pythran compiles them, too (see sides.py)."""
 
 import math
 

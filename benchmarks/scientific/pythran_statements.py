@@ -1,4 +1,4 @@
-"""The definitions that Pythran does not take as `reference.py` has them: it knows no `keepdims`, and `out` not on itself."""
+"""The definitions that Pythran does not take from `reference.py`: with `keepdims`, and with `out` on an operand."""
 
 import numpy as np
 

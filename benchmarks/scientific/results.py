@@ -6,8 +6,8 @@ import numpy as np
 
 # Of the largest element: sums are long, and versions add in different orders. Exponentials of float32 differ by ulps.
 TOLERANCE = {"float64": 1e-10, "float32": 3e-6}
-# Orthogonalisation multiplies rounding errors by the condition of the matrix, of which the last columns of R and Q show all;
-# libraries solve by inverses of diagonal blocks.
+# Orthogonalisation multiplies rounding errors by the condition of the matrix, of which the last columns of R and Q show
+# all; libraries solve by inverses of diagonal blocks.
 LOOSER = {"gramschmidt": 1e-7, "trisolv": 1e-9}
 
 

@@ -3,8 +3,8 @@
 A side takes arguments to where it computes (`given`), brings results back (`host`), and waits for what it has started
 (`wait`). One that is `functional` returns what others write into their arguments, before what others return.
 
-Each version is of a kind. `written`: the definition, statement by statement, as NPBench has it for the side. `rewritten`: restructured
-by hand for the side. `library`: a call that is the kernel, or most of it.
+Each version is of a kind. `written`: the definition, statement by statement, as NPBench has it for the side.
+`rewritten`: restructured by hand for the side. `library`: a call that is the kernel, or most of it.
 """
 
 from __future__ import annotations

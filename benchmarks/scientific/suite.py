@@ -26,7 +26,7 @@ ROOT = HERE.parent.parent
 SMALL = "S"  # the preset on which results are compared with the reference
 COMPILING = 60  # seconds that a version has on that preset at least, most of which it compiles
 SAMPLE = 0.02  # seconds that a sample takes at least, unless a call takes longer
-FAR = 20  # times slower than the fastest: such a version has few rounds, or one sample where its rivals are that much faster
+FAR = 20  # times slower than the fastest: such a version has few rounds, or one sample where its rivals are that fast
 FEW = 3
 DEAR = 0.1  # seconds of a call from which on such a version has one sample only; rounds of less cost little
 RIVALS = {
@@ -110,7 +110,7 @@ class Suite:
         return size * (len(self.workers) + 2) > 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
     def best_versions(self, side, kernel, shared, say) -> dict:
-        """Tries every version of a side; what was found, with `best` the fastest of each kind, which the side holds ready."""
+        """Tries every version of a side; what was found, with `best` the fastest of each kind, which its process holds."""
         found = {"kind": {}, "first_call": {}, "pilot": {}, "failed": {}, "best": []}
         kinds = self.introduce(side, kernel)
         if "failed" in kinds:

@@ -34,6 +34,14 @@ bool has_checks(const Op& loop) {
   return found;
 }
 
+/// Has it checks for what Python raises? A Python int that leaves 64 bits is no error there.
+bool has_errors(const Op& loop) {
+  bool found = false;
+  ir::walk(body_of(loop),
+           [&](const Op& op) { found |= op.code == Opcode::check_ && op.check->kind != ir::CheckKind::overflow_; });
+  return found;
+}
+
 std::vector<Op*> accesses_of(const Op& loop) {
   std::vector<Op*> out;
   ir::walk(body_of(loop), [&](Op& op) {
@@ -131,6 +139,8 @@ class Fuser {
     }
     // A check that fails finds everything before it done, and nothing after it.
     if ((has_checks(a) && writes_lasting(b)) || (has_checks(b) && writes_lasting(a))) return false;
+    // All iterations of the first loop come before those of the second, which may fail earlier on.
+    if ((has_errors(a) && has_checks(b)) || (has_checks(a) && has_errors(b))) return false;
     return independent(a, b);
   }
 

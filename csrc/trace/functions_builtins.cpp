@@ -25,7 +25,7 @@ TensorRef elements(Context& c, const Function& f, const Traced& x) {
   TensorRef t = as_tensor(c, x);
   if (t->rank() != 1) refuse_call(c, f, {&x, 1});
   e.check(CheckKind::decline_, e.gt(t->shape[0], e.i64(0)));
-  return t->heavy || t->checks ? materialised(c, t) : t;
+  return t->heavy ? materialised(c, t) : t;
 }
 
 Traced sum_of_elements(Context& c, const Function& f, const Traced& x) {

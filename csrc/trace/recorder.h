@@ -65,7 +65,6 @@ class Recorder : public Context {
   int line() const override { return line_; }
   bool exact() const override { return region_.exact; }
   void mark_written(const Traced& array) override;
-  void fail_in_order() override;
   ir::Value* extent(const Traced& array, int dim) override;
   std::optional<int64_t> sample(const ir::Value*) const override;
   bool is_single(ir::Value* extent) override;
@@ -159,7 +158,6 @@ class Recorder : public Context {
   void load_element(const bytecode::Instruction&, bool duplicated, Traced container, Traced index);
   void store_element(const bytecode::Instruction&, Traced container, Traced index);
   void materialise_pending();
-  void compute_pending(bool (*wanted)(const Traced&));
   ir::Value* condition(const bytecode::Instruction&, bool& pops_on_jump, bool& pops_on_fall);
   Flow raise(int count);
   /// `unbound`: what the check says of a variable without a value.
@@ -240,7 +238,6 @@ class Recorder : public Context {
   std::vector<Slot> reordered_state_;  // of stored_ before the outermost parallel or simd loop
   int reordered_ = 0;                  // depth of such loops
   bool finishing_ = false;             // only the states of checks are still to be written
-  bool computing_pending_ = false;     // what waits on the stack
   int depth_ = 0;                      // of inlined calls
   int line_ = 0;
   const pragma::Placed* placed_ = nullptr;  // the tensor pragma of the statement that is traced

@@ -87,22 +87,15 @@ Recorder::Flow Recorder::load_variable(size_t slot, const std::string& name, ir:
 
 /// Expressions that wait on the stack read arrays as they are now; before a store they are computed.
 void Recorder::materialise_pending() {
-  compute_pending([](const Traced& t) { return is_complex(t) || (is_lazy(t) && !t.tensor->reads.empty()); });
-}
-
-void Recorder::fail_in_order() {
-  compute_pending([](const Traced& t) { return is_lazy(t) && t.tensor->checks; });
-}
-
-/// In the order in which they were evaluated; what that takes computes no others.
-void Recorder::compute_pending(bool (*wanted)(const Traced&)) {
-  if (std::exchange(computing_pending_, true)) return;
   for (size_t k = variables_; k < slots_.size(); ++k) {
-    if (slots_[k].kind != Slot::Kind::value || !wanted(slots_[k].traced)) continue;
+    if (slots_[k].kind != Slot::Kind::value) continue;
     const Traced pending = slots_[k].traced;
-    slots_[k].traced = is_complex(pending) ? complex_materialised(*this, pending) : materialised(*this, pending);
+    if (is_complex(pending)) {
+      slots_[k].traced = complex_materialised(*this, pending);
+    } else if (is_lazy(pending) && !pending.tensor->reads.empty()) {
+      slots_[k].traced = materialised(*this, pending);
+    }
   }
-  computing_pending_ = false;
 }
 
 /// What a variable holds of the value: arrays in place of expressions.
@@ -223,6 +216,15 @@ void Recorder::load_element(const Instruction& i, bool duplicated, Traced contai
     push(getitem(*this, container, index));
     if (!duplicated) mark_element(container);
     return;
+  }
+  if (container.kind == Kind::array) {
+    // x[i] is read before the value is computed, and fails first.
+    if (gathers(index)) {
+      run_in_order(*this);
+      push(getitem(*this, container, index));
+      return;
+    }
+    if (!is_tensor_index(container, index)) getitem(*this, container, index);
   }
   Slot s = Slot::of({});
   s.kind = Slot::Kind::element;

@@ -51,8 +51,6 @@ class Context {
   virtual bool exact() const = 0;
   /// The view was stored to: its input must be writeable (a read-only array aborts: Python raises there).
   virtual void mark_written(const Traced& array) = 0;
-  /// Something that may fail is computed: what waits to be computed, was evaluated before, and may fail, fails first.
-  virtual void fail_in_order() {}
   /// The extent of a dimension of an array; a constant 1 where it is 1, which the region's guards then promise.
   virtual ir::Value* extent(const Traced& array, int dim) = 0;
   /// What the i64 value is in the frame that is traced, where it follows from arguments and extents alone.

@@ -295,7 +295,7 @@ Probed probe(Context& c, std::span<const Traced> scalars, std::span<const DType>
 
 bool same_elements(Context& c, const TensorRef& a, const TensorRef& b) {
   if (a == b) return true;
-  if (a->heavy || b->heavy || a->checks || b->checks || a->dtype != b->dtype || a->rank() != b->rank()) return false;
+  if (a->heavy || b->heavy || a->dtype != b->dtype || a->rank() != b->rank()) return false;
   for (size_t d = 0; d < a->shape.size(); d++) {
     if (!same_number(a->shape[d], b->shape[d])) return false;
   }
@@ -316,7 +316,6 @@ Traced map(Context& c, std::span<const Traced> operands, ElementFunction f) {
   const Probed probed = probe(c, operands, lanes, f);
   Tensor out;
   out.dtype = probed.dtype;
-  out.checks = probed.checks;
   out.shape = broadcast_shapes(c, tensors);
   out.names.resize(out.shape.size());
   for (TensorRef& t : tensors) {
@@ -325,11 +324,9 @@ Traced map(Context& c, std::span<const Traced> operands, ElementFunction f) {
     for (size_t d = 0; d < out.shape.size(); d++) {
       repeated |= !is_one(out.shape[d]) && (d < skip || is_one(t->shape[d - skip]));
     }
-    // What may leave the region does so for each of its own elements, however often they are repeated: 0 times too.
-    if ((t->heavy || t->checks) && repeated) t = materialised(c, t);
+    if (t->heavy && repeated) t = materialised(c, t);
     out.heavy |= t->heavy;
     out.lanes_inside |= t->lanes_inside;
-    out.checks |= t->checks;
     add_names(out.names, *t);
     add_inner(out.inner, t->inner);
     for (Read read : reads_of(t)) {
@@ -337,7 +334,7 @@ Traced map(Context& c, std::span<const Traced> operands, ElementFunction f) {
       out.reads.push_back(std::move(read));
     }
   }
-  if (!out.checks) out.filter = map_filters(c, operands, f);
+  if (!probed.checks) out.filter = map_filters(c, operands, f);
   std::vector<Traced> scalars(operands.begin(), operands.end());
   out.at = [tensors, scalars, f = std::move(f)](Context& context, Index index) {
     std::vector<Traced> args = scalars;
@@ -347,7 +344,9 @@ Traced map(Context& c, std::span<const Traced> operands, ElementFunction f) {
     }
     return np_scalar(f(context, args).value);
   };
-  return tensor(std::move(out));
+  if (!probed.checks) return tensor(std::move(out));
+  // All its elements may raise before anything that is evaluated later does.
+  return tensor(materialised_in_order(c, std::make_shared<const Tensor>(std::move(out))));
 }
 
 Value* flat_index(Emit& e, std::span<Value* const> shape, Index index) {
@@ -364,7 +363,6 @@ TensorRef rearranged(Context& c, const TensorRef& t, std::span<const int> order)
   out.dtype = t->dtype;
   out.heavy = t->heavy;
   out.lanes_inside = t->lanes_inside;
-  out.checks = t->checks;
   out.shares = t->shares;
   out.inner = t->inner;
   const std::vector<Names> names = names_of(*t);
@@ -421,12 +419,11 @@ TensorRef broadcast_to(Context& c, const TensorRef& t, std::span<Value* const> s
     if (!one) require_same_extent(c, shape[d], source->shape[d - skip], {CheckKind::broadcast_, "into", both});
   }
   if (!repeated && !skip) return source;
-  if ((source->heavy || source->checks) && repeated) source = materialised(c, source);
+  if (source->heavy && repeated) source = materialised(c, source);
   Tensor out;
   out.dtype = source->dtype;
   out.heavy = source->heavy;
   out.lanes_inside = source->lanes_inside;
-  out.checks = source->checks;
   out.inner = source->inner;
   out.shape.assign(shape.begin(), shape.end());
   out.names.resize(shape.size());

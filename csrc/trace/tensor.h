@@ -1,7 +1,8 @@
 // Arrays as values of the trace. A view selects elements of an array in memory; every other tensor is an expression
 // that is computed where an element is asked for, so that the operators of one statement become one loop nest. An
 // expression lives on the traced stack only: what a variable holds, and what a later store could change, is
-// materialised first.
+// materialised first. No element of it may raise: what does is computed, or its indices are checked, where Python
+// evaluates it, so that exceptions come in Python's order.
 #pragma once
 
 #include <functional>
@@ -68,7 +69,6 @@ struct Tensor {
   int64_t ramp_step = 1;
   bool shares = false;   // to NumPy it is a view of somebody else's memory: it cannot be bound to a name
   TensorRef unravelled;  // the same elements, in row-major order, in more dimensions
-  bool checks = false;   // an element may leave the region, depending on what is read
   std::shared_ptr<const Filter> filter;  // the same elements without their positions, where they are a selection
   std::vector<Names> names;              // one a dimension
   std::vector<InnerRef> inner;           // dimensions that an element runs over
@@ -181,12 +181,14 @@ std::vector<ir::Value*> accumulate(
     const std::function<std::vector<ir::Value*>(Index, std::span<ir::Value* const>)>& body);
 /// A fresh array with the elements of t.
 TensorRef materialised(Context&, const TensorRef&);
+/// The same where elements may raise: the first one that does is to be the one.
+TensorRef materialised_in_order(Context&, const TensorRef&);
 Traced materialised(Context&, const Traced&);
 /// A fresh array, contents unspecified.
 TensorRef allocate(Context&, DType, std::span<ir::Value* const> shape, std::vector<Names> names = {});
 /// The value of a statement that stores to the target, as if it were evaluated before the first store: a copy of the
-/// elements where a store may change what is still to be read, or an element may leave the region. `elementwise`: the
-/// element of an index is stored at that index of the target; else it may go anywhere.
+/// elements where a store may change what is still to be read. `elementwise`: the element of an index is stored at that
+/// index of the target; else it may go anywhere.
 TensorRef before_stores(Context&, const Tensor& target, const TensorRef& source, bool elementwise);
 /// target[...] = value, as NumPy's assignment casts and broadcasts.
 void assign(Context&, const TensorRef& target, const Traced& value);
@@ -199,6 +201,8 @@ bool same_view(const Tensor&, const Tensor&);
 
 // tensor_index.cpp: subscripts.
 bool is_tensor_index(const Traced& container, const Traced& index);
+/// Are there arrays among the subscripts, other than runs of neighbours?
+bool gathers(const Traced& index);
 Traced tensor_getitem(Context&, const Traced& container, const Traced& index);
 void tensor_setitem(Context&, const Traced& container, const Traced& index, const Traced& value);
 void tensor_atomic(Context&, BinaryOp, const Traced& container, const Traced& index, const Traced& value);

@@ -249,16 +249,33 @@ void straighten(Context& c, const Tensor& t, Selection& s) {
   }
 }
 
-/// The indices in what is subscripted for an index of the result; `checked`: those of index arrays are in range.
-std::vector<Value*> source_index(Context& c, const Tensor& t, const Selection& s, Index index, bool checked) {
+/// NumPy looks at all indices, one index array after the other, before it reads or writes the first element.
+void check_indices(Context& c, const Tensor& t, Selection& s) {
+  for (size_t k = 0; k < s.dims.size(); k++) {
+    Selected& d = s.dims[k];
+    if (!d.gathered || d.in_range) continue;
+    Tensor in_range;
+    in_range.dtype = DType::i64_;
+    in_range.shape = d.gathered->shape;
+    in_range.names = names_of(*d.gathered);
+    in_range.reads = reads_of(d.gathered);
+    in_range.at = [source = d.gathered, extent = t.shape[k], k](Context& context, Index index) {
+      return np_scalar(checked_index(context, extent, static_cast<int>(k), source->at(context, index)));
+    };
+    d.gathered = materialised(c, std::make_shared<const Tensor>(std::move(in_range)));
+    d.in_range = true;
+  }
+}
+
+/// The indices in what is subscripted for an index of the result, once those of index arrays are known to be in range.
+std::vector<Value*> source_index(Context& c, const Selection& s, Index index) {
   Emit e(c);
   std::vector<Value*> at;
-  for (size_t k = 0; k < s.dims.size(); k++) {
-    const Selected& d = s.dims[k];
+  for (const Selected& d : s.dims) {
     if (d.gathered) {
       const auto first = static_cast<size_t>(s.gather_first + s.gather_rank - d.gathered->rank());
       const Traced element = d.gathered->at(c, own_index(c, d.gathered->shape, index, first));
-      at.push_back(checked || d.in_range ? element.value : checked_index(c, t.shape[k], static_cast<int>(k), element));
+      at.push_back(element.value);
     } else {
       at.push_back(d.dim < 0 ? d.start : position(e, d.start, d.step, index[static_cast<size_t>(d.dim)]));
     }
@@ -293,9 +310,7 @@ TensorRef expression_of(Context&, const TensorRef& t, const Selection& s) {
   out.dtype = t->dtype;
   out.heavy = t->heavy;
   out.lanes_inside = t->lanes_inside;
-  out.checks = t->checks;
   out.shares = t->shares && !s.gathers;
-  for (const Selected& d : s.dims) out.checks |= d.gathered && (!d.in_range || d.gathered->checks);
   out.shape = s.shape;
   out.names = s.names;
   out.inner = t->inner;
@@ -312,26 +327,12 @@ TensorRef expression_of(Context&, const TensorRef& t, const Selection& s) {
       out.reads.push_back(std::move(read));
     }
   }
-  out.at = [t, s](Context& context, Index index) { return t->at(context, source_index(context, *t, s, index, false)); };
+  out.at = [t, s](Context& context, Index index) { return t->at(context, source_index(context, s, index)); };
   return std::make_shared<const Tensor>(std::move(out));
 }
 
 /// x[index arrays] = value: in order, so that the last of equal indices wins.
 void scatter(Context& c, const TensorRef& t, const Selection& s, const Traced& value) {
-  // Every index is checked before the first element is written.
-  Selection fixed = s;
-  for (size_t k = 0; k < fixed.dims.size(); k++) {
-    Selected& d = fixed.dims[k];
-    if (!d.gathered || d.in_range) continue;
-    Tensor in_range;
-    in_range.dtype = DType::i64_;
-    in_range.shape = d.gathered->shape;
-    in_range.reads = reads_of(d.gathered);
-    in_range.at = [source = d.gathered, extent = t->shape[k], k](Context& context, Index index) {
-      return np_scalar(checked_index(context, extent, static_cast<int>(k), source->at(context, index)));
-    };
-    d.gathered = materialised(c, std::make_shared<const Tensor>(std::move(in_range)));
-  }
   TensorRef source;
   Value* element = nullptr;
   if (is_tensor(value)) {
@@ -345,7 +346,7 @@ void scatter(Context& c, const TensorRef& t, const Selection& s, const Traced& v
   }
   accumulate(c, dims, {}, Order::kept, [&](Index index, std::span<Value* const>) {
     Value* v = source ? cast_element(c, source->at(c, index), t->dtype) : element;
-    c.builder().store(v, t->base.value, positions(c, *t, source_index(c, *t, fixed, index, true)));
+    c.builder().store(v, t->base.value, positions(c, *t, source_index(c, s, index)));
     return std::vector<Value*>{};
   });
 }
@@ -388,9 +389,15 @@ bool is_tensor_index(const Traced& container, const Traced& index) {
   });
 }
 
+bool gathers(const Traced& index) {
+  const std::span<const Traced> items = index.kind == Kind::tuple ? std::span(index.items) : std::span(&index, 1);
+  return std::any_of(items.begin(), items.end(), [](const Traced& item) {
+    return item.kind == Kind::array || (item.kind == Kind::tensor && !item.tensor->ramp);
+  });
+}
+
 Traced tensor_getitem(Context& c, const Traced& container, const Traced& index) {
-  TensorRef t = as_tensor(c, container);
-  if (t->checks) t = materialised(c, t);  // elements that are not selected may leave the region as well
+  const TensorRef t = as_tensor(c, container);
   const Traced& only = index.kind == Kind::tuple && index.items.size() == 1 ? index.items[0] : index;
   if (is_mask(c, only)) {
     const TensorRef mask = as_tensor(c, only);
@@ -405,8 +412,9 @@ Traced tensor_getitem(Context& c, const Traced& container, const Traced& index) 
   }
   Selection s = select(c, *t, index);
   straighten(c, *t, s);
-  if (s.shape.empty()) return t->at(c, source_index(c, *t, s, {}, false));
+  if (s.shape.empty()) return t->at(c, source_index(c, s, {}));
   if (t->is_view() && !s.gathers) return tensor(view_of(c, *t, s));
+  check_indices(c, *t, s);
   return tensor(expression_of(c, t, s));
 }
 
@@ -426,6 +434,7 @@ void tensor_setitem(Context& c, const Traced& container, const Traced& index, co
     return;
   }
   c.mark_written(t->base);
+  check_indices(c, *t, s);
   scatter(c, t, s, value);
 }
 
@@ -437,7 +446,9 @@ void tensor_atomic(Context& c, BinaryOp op, const Traced& container, const Trace
   if (s.gathers) {
     // A repeated index is updated once: x[i] is read as a whole first, and no other worker may come between.
     run_in_order(c);
-    tensor_setitem(c, container, index, updated(c, op, expression_of(c, t, s), value));
+    c.mark_written(t->base);
+    check_indices(c, *t, s);
+    scatter(c, t, s, updated(c, op, expression_of(c, t, s), value));
     return;
   }
   const TensorRef target = view_of(c, *t, s);

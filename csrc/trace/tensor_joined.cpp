@@ -28,7 +28,7 @@ TensorRef in_a_row(Context& c, const TensorRef& t, Value* count) {
   if (t->rank() == 1) return t;
   Value* const extents[] = {count};
   TensorRef out = allocate(c, t->dtype, extents);
-  const Mapping mapping = plan(c, {t->shape, names_of(*t), t->inner, reads_of(t), !t->lanes_inside, t->checks});
+  const Mapping mapping = plan(c, {t->shape, names_of(*t), t->inner, reads_of(t), !t->lanes_inside});
   Emit e(c);
   const auto value = [&](Index index) { return t->at(c, index).value; };
   for_each(c, t->shape, mapping, value, [&](Index index, Value* v) {
@@ -41,14 +41,13 @@ TensorRef in_a_row(Context& c, const TensorRef& t, Value* count) {
 /// Whether NumPy copies is known only where the elements are nobody else's.
 Traced in_shape(Context& c, const TensorRef& given, std::vector<Value*> shape, bool copies) {
   Emit e(c);
-  const TensorRef t = given->rank() != 1 && (given->heavy || given->checks) ? materialised(c, given) : given;
+  const TensorRef t = given->rank() != 1 && given->heavy ? materialised(c, given) : given;
   const TensorRef row = in_a_row(c, t, count_of(e, t->shape));
   Tensor out;
   out.dtype = t->dtype;
   out.shape = std::move(shape);
   out.heavy = row->heavy;
   out.lanes_inside = row->lanes_inside;
-  out.checks = row->checks;
   out.inner = row->inner;
   out.shares = !copies && (given->is_view() || given->shares);
   if (out.shape.size() == 1 && t->rank() > 1) out.unravelled = t;

@@ -252,17 +252,24 @@ TensorRef allocate(Context& c, DType dtype, std::span<Value* const> shape, std::
   return make_view(std::move(view));
 }
 
-TensorRef materialised(Context& c, const TensorRef& t) {
-  if (t->checks) c.fail_in_order();
+namespace {
+
+TensorRef computed(Context& c, const TensorRef& t, bool in_order) {
   const std::vector<Names> names = names_of(*t);
   TensorRef out = allocate(c, t->dtype, t->shape, names);
   std::vector<Read> touched = reads_of(t);
   touched.push_back(reads_of(out)[0]);
-  const Mapping mapping = plan(c, {t->shape, names, t->inner, touched, !t->lanes_inside, t->checks});
+  const Mapping mapping = plan(c, {t->shape, names, t->inner, touched, !t->lanes_inside, in_order});
   const auto value = [&](Index index) { return t->at(c, index).value; };
   for_each(c, t->shape, mapping, value, [&](Index i, Value* v) { c.builder().store(v, out->base.value, i); });
   return out;
 }
+
+}  // namespace
+
+TensorRef materialised(Context& c, const TensorRef& t) { return computed(c, t, false); }
+
+TensorRef materialised_in_order(Context& c, const TensorRef& t) { return computed(c, t, true); }
 
 Traced materialised(Context& c, const Traced& t) {
   if (!is_lazy(t)) return t;
@@ -284,7 +291,7 @@ bool same_view(const Tensor& a, const Tensor& b) {
 }
 
 TensorRef before_stores(Context& c, const Tensor& target, const TensorRef& source, bool elementwise) {
-  bool conflict = source->checks;
+  bool conflict = false;
   for (const Read& read : reads_of(source)) conflict |= conflicts(c, target, read, elementwise);
   return conflict ? materialised(c, source) : source;
 }
@@ -295,7 +302,7 @@ void assign_unravelled(Context& c, const Tensor& target, const TensorRef& source
   const std::vector<std::span<Value* const>> both = {source->shape, shape};
   require_same_extent(c, shape[0], source->shape[0], {CheckKind::broadcast_, "into", both});
   const TensorRef t = before_stores(c, target, source->unravelled, false);
-  const Mapping mapping = plan(c, {t->shape, names_of(*t), t->inner, reads_of(t), !t->lanes_inside, t->checks});
+  const Mapping mapping = plan(c, {t->shape, names_of(*t), t->inner, reads_of(t), !t->lanes_inside});
   Emit e(c);
   const auto element = [&](Index index) { return cast_element(c, t->at(c, index), target.dtype); };
   for_each(c, t->shape, mapping, element, [&](Index index, Value* v) {
@@ -326,7 +333,7 @@ void assign(Context& c, const TensorRef& target, const Traced& value) {
   touched.push_back(reads_of(target)[0]);
   std::vector<Names> names = names_of(*target);
   add_names(names, *source);
-  const Mapping mapping = plan(c, {shape, names, source->inner, touched, !source->lanes_inside, source->checks});
+  const Mapping mapping = plan(c, {shape, names, source->inner, touched, !source->lanes_inside});
   const auto element = [&](Index index) { return cast_element(c, source->at(c, index), target->dtype); };
   for_each(c, shape, mapping, element, store);
 }

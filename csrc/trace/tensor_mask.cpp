@@ -32,7 +32,7 @@ void require_mask_fits(Context& c, const Tensor& mask, std::span<Value* const> s
 
 std::vector<TensorRef> true_indices(Context& c, const TensorRef& given) {
   Emit e(c);
-  const TensorRef mask = given->heavy || given->checks ? materialised(c, given) : given;
+  const TensorRef mask = given->heavy ? materialised(c, given) : given;
   Value* const none[] = {e.i64(0)};
   const auto counted = [&](Index index, Value* so_far) {
     Emit emit(c);
@@ -60,7 +60,7 @@ std::vector<TensorRef> true_indices(Context& c, const TensorRef& given) {
 }
 
 std::shared_ptr<const Filter> filtered(const TensorRef& source, const TensorRef& mask) {
-  if (mask->heavy || mask->checks || source->heavy || source->checks) return nullptr;
+  if (mask->heavy || source->heavy) return nullptr;
   return std::make_shared<const Filter>(Filter{mask, source});
 }
 

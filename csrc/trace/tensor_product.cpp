@@ -93,7 +93,7 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
   std::vector<TensorRef> operands;
   for (const TensorRef& t : given) {
     const bool repeated = given.size() > 1 || t->heavy;
-    operands.push_back((t->heavy || t->checks) && repeated ? materialised(c, t) : t);
+    operands.push_back(t->heavy && repeated ? materialised(c, t) : t);
   }
   const auto result = static_cast<size_t>(free);
   const std::span<Value*const> shape(extents.data(), result), sums(extents.data() + result, extents.size() - result);

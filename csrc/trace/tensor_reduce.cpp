@@ -382,7 +382,7 @@ Traced reduce(Context& c, Reduction kind, const TensorRef& given, const Axes& ax
   }
   // What may leave the region leaves it before anything is stored; what is computed twice is stored once.
   const bool twice = kind == Reduction::var || kind == Reduction::std;
-  const TensorRef t = given->checks || given->heavy || (twice && !given->is_view()) ? materialised(c, given) : given;
+  const TensorRef t = given->heavy || (twice && !given->is_view()) ? materialised(c, given) : given;
   Source source{t, axes, count_of(c, split(c, name_of(kind), t, axes).reduced)};
   // With dimensions kept there is one for all of the mask's.
   const bool by_mask = t->filter && axes.reduced[0] && (!axes.keep || t->filter->mask->rank() == 1);
@@ -403,7 +403,7 @@ Traced reduce(Context& c, Reduction kind, const TensorRef& given, const Axes& ax
 }
 
 Traced cumulate(Context& c, BinaryOp op, const TensorRef& given, int axis, std::optional<DType> dtype) {
-  const TensorRef t = given->heavy || given->checks ? materialised(c, given) : given;
+  const TensorRef t = given->heavy ? materialised(c, given) : given;
   const DType type = dtype ? *dtype : sum_type(t->dtype);
   if (type == DType::bool_) refuse(c, AbortId::operands_, "a cumulative sum in bool");
   // NumPy rounds each sum of halves, torch those that are stored.

@@ -40,7 +40,6 @@ TensorRef diagonal_of(Context& c, const TensorRef& t, int64_t offset) {
   out.dtype = t->dtype;
   out.heavy = t->heavy;
   out.lanes_inside = t->lanes_inside;
-  out.checks = t->checks;
   out.shares = t->shares;
   for (Read read : t->reads) {
     read.make_irregular();
@@ -90,7 +89,6 @@ Traced diagonal_matrix(DType dtype, Value* rows, Value* columns, int64_t offset,
   out.dtype = dtype;
   out.shape = {rows, columns};
   if (diagonal) {
-    out.checks = diagonal->checks;
     for (Read read : reads_of(diagonal)) {
       read.make_irregular();
       out.reads.push_back(std::move(read));
@@ -114,7 +112,7 @@ Traced diag(const Call& call) {
   const TensorRef t = call.array("a");
   if (t->rank() == 2) return diagonal(call);
   if (t->rank() != 1 || call.integer("offset", 0) != 0) call.refuse_arguments();
-  const TensorRef elements = t->heavy || t->checks ? materialised(call.context(), t) : t;
+  const TensorRef elements = t->heavy ? materialised(call.context(), t) : t;
   return diagonal_matrix(t->dtype, t->shape[0], t->shape[0], 0, elements);
 }
 

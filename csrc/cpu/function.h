@@ -187,8 +187,7 @@ class Function {
     int64_t step = 1;
     x86::Gp step_reg;
     int64_t known_trips = -1;
-    bool some = false;         // more than no trip, as the code before has found out
-    int64_t most = INT64_MAX;  // trips, as the code before has found out
+    int64_t least = 0, most = INT64_MAX;  // trips, as the code before has found out
   };
   /// to = count * step;  to += step
   void times_step(x86::Gp to, x86::Gp count, const Bounds&);

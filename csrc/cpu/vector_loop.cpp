@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "cpu/math_calls.h"
@@ -145,7 +146,7 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
   f_.vector_ = this;
   asmjit::Label done = cc_.newLabel(), reduced = cc_.newLabel();
   replay_ = cc_.newLabel();
-  if (bounds.known_trips <= 0 && !bounds.some) {
+  if (bounds.known_trips <= 0 && bounds.least <= 0) {
     cc_.test(bounds.trips, bounds.trips);
     cc_.jz(done);
   }
@@ -160,15 +161,29 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
     cc_.xor_(failed_.r32(), failed_.r32());
   }
   setup_accumulators(carried);
+  repeats_ = may_repeat(bounds);
   asmjit::Label aligned = cc_.newLabel();
   if (plan_stream(bounds) || store_to_align(bounds)) {
     rest_ = cc_.newGpq("rest");
     cc_.xor_(rest_.r32(), rest_.r32());
   }
+  asmjit::Label over = cc_.newLabel();
+  ending_ = repeats_ ? cc_.newLabel() : replay_;
   cc_.bind(aligned);
-  if (!masked_only_) main_loop(bounds, reduced);
+  if (!masked_only_) main_loop(bounds, repeats_ ? over : reduced);
+  const bool enough = repeats_ && std::max(bounds.known_trips, bounds.least) >= lanes_;
+  if (repeats_) {
+    cc_.bind(ending_);
+    if (!enough) {
+      cc_.cmp(bounds.trips, lanes_);
+      cc_.jb(replay_);
+    }
+    last_groups(bounds);
+    if (!enough) cc_.jmp(over);
+  }
   cc_.bind(replay_);
-  masked_loop(bounds);
+  if (!enough) masked_loop(bounds);
+  cc_.bind(over);
   if (rest_.isValid()) {
     cc_.test(rest_, rest_);
     cc_.jz(reduced);
@@ -350,15 +365,15 @@ void VectorLoop::align(const ir::Op& store, x86::Gp only_if) {
   }
   cc_.mov(rest_, left_);
   cc_.sub(rest_, before);
-  cc_.mov(left_, before);
-  cc_.jmp(replay_);
+  repeats_ ? cc_.mov(left_, lanes_) : cc_.mov(left_, before);
+  cc_.jmp(ending_);
   cc_.bind(done);
 }
 
 void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced) {
   begin_pass(main_unroll_, false);
   cc_.cmp(left_, lanes_ * unroll_);
-  cc_.jb(replay_);
+  cc_.jb(ending_);
   for (size_t k = 0; k < accumulators_.size(); ++k) {
     if (in_group(k) || starts_at_zero(k)) continue;
     for (size_t u = 1; u < accumulators_[k].size(); ++u) f_.move(accumulators_[k][u], accumulators_[k][0]);
@@ -386,7 +401,7 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
   cc_.jz(reduced);
   if (!apart) return;
   // A loop that waits for memory is faster where it goes through each line of every array in turn.
-  cc_.jmp(replay_);
+  cc_.jmp(ending_);
   cc_.bind(stream_only);
   begin_pass(1, false);
   enter_level(bounds);
@@ -432,6 +447,45 @@ void VectorLoop::groups() {
     cc_.cmp(left_, group);
     cc_.jae(head);
   }
+}
+
+bool VectorLoop::may_repeat(const Function::Bounds& bounds) const {
+  // With AVX-512 stores under a mask are as fast as others.
+  if (avx512_ || masked_only_ || d_.has_inner_loop || d_.has_check || !accumulators_.empty()) return false;
+  if (!bounds.step_known || bounds.step != static_cast<int32_t>(bounds.step)) return false;
+  const int64_t trips = bounds.known_trips;
+  if (trips >= 0 && (trips < lanes_ || trips % (static_cast<int64_t>(lanes_) * main_unroll_) == 0)) return false;
+  std::unordered_set<const ir::Value*> written;
+  ir::walk(*loop_.blocks[0], [&](const ir::Op& op) {
+    if (op.code == Opcode::store_) written.insert(op.view());
+  });
+  bool same = !f_.module().graph.may_alias;
+  ir::walk(*loop_.blocks[0], [&](const ir::Op& op) {
+    same &= op.code != Opcode::atomic_ && (op.code != Opcode::load_ || !written.contains(op.view()));
+  });
+  return same && !written.empty();
+}
+
+void VectorLoop::last_groups(const Function::Bounds& bounds) {
+  asmjit::Label again = cc_.newLabel(), whole = cc_.newLabel();
+  cc_.bind(again);
+  cc_.cmp(left_, lanes_);
+  cc_.jae(whole);
+  x86::Gp back = cc_.newGpq();
+  cc_.lea(back, x86::ptr(left_, -lanes_));
+  if (bounds.step != 1) cc_.imul(back, back, static_cast<int32_t>(bounds.step));
+  cc_.add(iv_, back);
+  cc_.mov(left_, lanes_);
+  cc_.bind(whole);
+  begin_pass(1, false);
+  enter_level(bounds);
+  f_.leave_out(f_.strip_poll(loop_));
+  iteration(false);
+  f_.leave_out(nullptr);
+  leave_level();
+  f_.pop_level();
+  cc_.sub(left_, lanes_);
+  cc_.jg(again);
 }
 
 void VectorLoop::masked_loop(const Function::Bounds& bounds) {
@@ -511,7 +565,7 @@ void Function::simd_loop(const ir::Op& op, const Bounds& bounds, std::span<const
   cc_.jmp(done);
   cc_.bind(many);
   Bounds enough = bounds;
-  enough.some = true;
+  enough.least = few;
   vector.emit(enough, carried);
   cc_.bind(done);
 }

@@ -1,9 +1,11 @@
 // Emits one `simd` loop: each varying value is `unroll` registers of `lanes` lanes.
 //
 // The loop runs twice in code: a main loop over whole groups of lanes x unroll iterations without masks, and a masked
-// loop, unrolled once, for the rest. Loops whose lanes part ways inside (a divergent inner loop) and that check or
-// gather have the masked form only. Control flow under a varying condition runs under the execution mask `exec_`; code
-// never runs with an empty mask, so a uniform load in it is safe.
+// loop, unrolled once, for the rest. With AVX2, whose stores under masks are slow on some processors, the rest of a
+// loop that may do an iteration twice is whole vectors, too, the last of which ends where the loop does: the masked
+// loop is for fewer iterations than lanes. Loops whose lanes part ways inside (a divergent inner loop) and that check
+// or gather have the masked form only. Control flow under a varying condition runs under the execution mask `exec_`;
+// code never runs with an empty mask, so a uniform load in it is safe.
 //
 // A check that fails in the main loop, before the iteration stored anything, starts the iteration again in the masked
 // loop. There the first failing lane writes the failure, it and the lanes after it are switched off, and the loop
@@ -79,6 +81,11 @@ class VectorLoop {
   bool plan_stream(const Function::Bounds&);
   /// Sets `streaming_`: is the stream worth it, and are its stores aligned?
   void decide_to_stream();
+  /// May iterations be done twice? They store the same again where the loop reads nothing that it stores.
+  bool may_repeat(const Function::Bounds&) const;
+  /// What whole groups leave of a loop of at least as many iterations as lanes, without masks: vectors, of which the
+  /// last one ends where the loop does and repeats iterations of the one before.
+  void last_groups(const Function::Bounds&);
   void masked_loop(const Function::Bounds&);
   void iteration(bool masked);
   /// Does the carried value take part in a leader's group?
@@ -385,6 +392,8 @@ class VectorLoop {
   int64_t step_ = 1;
   x86::Gp failed_;
   asmjit::Label replay_;
+  asmjit::Label ending_;  // of what does the iterations that whole groups leave
+  bool repeats_ = false;  // it does some of them twice
   bool may_replay_ = false;
   std::map<int, x86::Mem> scratch_;
 };

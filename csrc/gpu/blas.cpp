@@ -128,6 +128,10 @@ const Blas* blas(std::string& problem) {
   return found ? &found->found : nullptr;
 }
 
+std::string name_of(const Blas& library) {
+  return "cuBLAS " + std::to_string(library.version / 1000) + "." + std::to_string(library.version % 1000 / 10);
+}
+
 bool takes(const Matrix& c, const Matrix& a, const Matrix& b) {
   const Matrix* const all[] = {&c, &a, &b};
   return std::all_of(std::begin(all), std::end(all), [](const Matrix* m) {

@@ -27,6 +27,9 @@ struct Matrix {
   Matrix transposed() const { return {at, columns, rows, column, row}; }
 };
 
+/// "cuBLAS 13.1"
+std::string name_of(const Blas&);
+
 /// May the library be given these? Rows or columns are contiguous, the others do not overlap, numbers fit into an int.
 bool takes(const Matrix& c, const Matrix& a, const Matrix& b);
 

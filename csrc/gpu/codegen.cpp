@@ -85,6 +85,10 @@ std::string Writer::parameters() {
           "], (u64*)p.w[" + std::to_string(word + 2) + "], (unsigned char*)p.w[" + std::to_string(word + 3) +
           "], kPartial};\n";
   code_.words = word + 4 + 2 * code_.arrays.size();
+  if (options_.shape.given >= 0) {
+    code_.given_words = word + 4;
+    code_.words += 3;
+  }
   return text;
 }
 
@@ -113,17 +117,40 @@ void Writer::results(const Op& yield) {
   close();
 }
 
+/// Of two launches the first one ends before the nest whose sums are given, and the second one begins there. What
+/// follows from scalars both of them compute.
+void Writer::before_given(const Op& op, const Op*& nest) {
+  const std::string first = "p.w[" + std::to_string(code_.given_words + 2) + "]";
+  if (&op == nest) {
+    if (code_.before_given) put("if (" + first + ") return;");
+    nest = nullptr;
+    return statement(op);
+  }
+  if (op.code == Opcode::alloc_) return statement(op);
+  const Op* next = op.next;
+  while (next != nest && (ir::is_pure(next->code) || next->code == Opcode::alloc_)) next = next->next;
+  if (op.code == Opcode::barrier_ && next == nest) return;
+  code_.before_given = true;
+  open("if (" + first + ")");
+  statement(op);
+  close();
+}
+
 KernelCode Writer::write() {
   code_.entry = "appy_";
   for (char c : graph_.name) code_.entry += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   find_arrays(*graph_.body, ArrayUse::Owner::region);
   const std::string head = parameters();
   find_pieces();
+  const Op* given = nullptr;  // until it has been written
+  for (const auto& [nest, number] : tiled_) {
+    if (static_cast<int>(number) == options_.shape.given) given = nest;
+  }
   for (const Op* op = graph_.body->first; op; op = op->next) {
     if (op->code == Opcode::yield_) {
       results(*op);
     } else if (!options_.made.count(op)) {
-      statement(*op);
+      given && !ir::is_pure(op->code) ? before_given(*op, given) : statement(*op);
     }
   }
   const std::string block = std::to_string(options_.shape.block), lanes = std::to_string(options_.shape.lanes);

@@ -27,6 +27,7 @@ struct KernelShape {
   bool narrow = false;  // no byte of an array is 2^31 or more away from its first element
   uint64_t tiles = 0;   // TileSize of nests that may have tiles: two bits each, in the graph's order
   bool shared = false;  // arrays of a worker's own are in shared memory: their addresses count from its start
+  int given = -1;       // the number of the nest whose sums a library has computed, or -1
   bool in_shared(ArrayOwner owner) const {
     return shared && (owner == ArrayOwner::worker || owner == ArrayOwner::block);
   }
@@ -47,9 +48,13 @@ struct KernelCode {
   std::string text;   // includes "appy_device.h"
   std::string entry;  // the kernel's name
   /// The parameter is a struct of so many words: the graph's arguments as in runtime/kernel.h, then results, fault,
-  /// barrier and partials (prelude.cpp, Control), then the address of each array, then how many elements each has room
-  /// for.
+  /// barrier and partials (prelude.cpp, Control), then those of given sums, then the address of each array, then how
+  /// many elements each has room for.
   size_t words = 0;
+  /// Where sums are given: the first of three words, their address, the elements from one row to the next, and whether
+  /// the launch is the one before them; and whether there is anything to do in that.
+  size_t given_words = 0;
+  bool before_given = false;
   std::vector<ArrayUse> arrays;
   size_t partial_bytes = 0;  // of one partial result; 0 where blocks never combine any
   size_t shared_bytes = 0;   // of dynamic shared memory

@@ -170,8 +170,11 @@ class Splitter {
     const Op* op = v.op;
     if (!op) {
       const Op* loop = v.block->owner;
-      return loop && loop->code == Opcode::for_ && v.index == 0 ? either(*loop->operands[0], *loop->operands[1])
-                                                                : nullptr;
+      if (!loop || loop->code != Opcode::for_ || v.index != 0) return nullptr;
+      if (passes::constant(*loop->operands[2]).value_or(-1) < 1) return either(*loop->operands[0], *loop->operands[1]);
+      Value* first = most(*loop->operands[0]);
+      Value* end = first ? most(*loop->operands[1]) : nullptr;
+      return end ? this->op(Opcode::pymax_, first, this->op(Opcode::sub_, end, builder_.i64(1))) : nullptr;
     }
     switch (op->code) {
       case Opcode::const_:

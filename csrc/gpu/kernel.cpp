@@ -52,7 +52,6 @@ class DeviceKernel final : public runtime::Kernel {
     if (options.keep_listing) listing_ = plans_.code().text;
     result_words_ = wanted_.size();
     for (const ir::Op* alloc : told_) result_words_ += alloc->operands.size();
-    if (!plans_.code().checks && told_.empty()) whole_ = whole_product_of(*graph_, plans_.part(), options.unaligned);
     where_ = how_it_runs();
   }
   ~DeviceKernel() override { drain(); }
@@ -190,15 +189,16 @@ class DeviceKernel final : public runtime::Kernel {
       const ir::LocId loc = product.steps->loc ? product.steps->loc : product.nest[0]->loc;
       text += "\nproduct at line " + std::to_string(graph_->locs[loc].line) + ": ";
       const TileSize size = shape.tile_size(k);
+      if (!kernel.library.empty() && (shape.given < 0 || shape.given == static_cast<int>(k))) {
+        text += kernel.library;
+        if (shape.given >= 0) text += kernel.code.before_given ? ", between two launches" : ", before the launch";
+        continue;
+      }
       if (size == TileSize::none) {
         text += "a thread for each element, it is too small for tiles";
         continue;
       }
       const Tiling tiling = tiling_of(product, size, shape.block, shape.shared);
-      if (!kernel.library.empty()) {
-        text += kernel.library;
-        continue;
-      }
       text += "tiles of " + std::to_string(tiling.rows) + " x " + std::to_string(tiling.columns);
       if (tiling.tensor && device_.properties().compute_capability >= 80) text += " on tensor cores";
     }
@@ -269,11 +269,46 @@ class DeviceKernel final : public runtime::Kernel {
   /// Computes a region that is one product by a library, where there is one and it can; whether it did.
   bool multiplied(const Plan& plan, const std::vector<Word>& words, Stream stream) const {
     const bool tries = plan.tuning && !plan.tuning->done();
-    if (!whole_ || tries || plan.wish.tiles || plan.shape.tile_size(0) == TileSize::none) return false;
+    const std::optional<WholeProduct>& whole = plans_.whole();
+    if (!whole || tries || plan.wish.tiles || plan.shape.tile_size(0) == TileSize::none) return false;
     const std::span<const Word> all(words);
-    plan.kernel->library = multiply(*whole_, device_, stream, Sizes(plans_.part(), plan.results.data()),
+    plan.kernel->library = multiply(*whole, device_, stream, Sizes(plans_.part(), plan.results.data()),
                                     all.first(words_), all.subspan(words.size() - 2 * arrays_.size()));
     return !plan.kernel->library.empty();
+  }
+
+  /// Can the library multiply? What a region computes with it in its middle cannot be begun again by a kernel.
+  bool multiplies(Stream stream) const {
+    if (multiplies_) return *multiplies_;
+    constexpr int64_t n = 16;
+    constexpr size_t bytes = n * n * sizeof(double);
+    const DeviceMemory memory = device_.allocate(3 * bytes, stream);
+    const auto matrix = [&](size_t k) { return Matrix{memory.address() + k * bytes, n, n, n, 1}; };
+    std::string problem;
+    multiplies_ = multiply(device_, stream, true, 1, 0, matrix(0), matrix(1), matrix(2), problem);
+    return *multiplies_;
+  }
+
+  /// The kernel up to the nest, the sums, and the kernel from there on.
+  void launch_around(const Device::Current& current, Plan& plan, const Launch& launch, Stream stream) const {
+    Variant& kernel = *plan.kernel;
+    const Sizes sizes(plans_.part(), plan.results.data());
+    const GivenSums sums = sums_of(*plan.given, sizes);
+    const auto size = static_cast<size_t>(ir::size_of(plan.given->type));
+    const DeviceMemory memory = device_.allocate(static_cast<size_t>(sums.elements) * size, stream);
+    const std::span<Word> words(plan.words);
+    Word* const given = &words[kernel.code.given_words];
+    given[0] = memory.address();
+    given[1] = static_cast<Word>(sums.leading);
+    given[2] = 1;
+    if (kernel.code.before_given) device_.launch(current, kernel.function, launch, stream, words.data());
+    std::string problem;
+    if (!multiply(*plan.given, device_, stream, sizes, words.first(words_), words.last(2 * arrays_.size()),
+                  memory.address(), problem))
+      throw Error(ErrorKind::other, problem, "APPY_LIBCUBLAS=none leaves products to appy's own kernels");
+    given[2] = 0;
+    device_.launch(current, kernel.function, launch, stream, words.data());
+    if (kernel.library.empty()) kernel.library = name_of(*blas(problem));
   }
 
   runtime::Status run_on_device(runtime::Invocation& call, const Device::Current& current) const {
@@ -283,9 +318,10 @@ class DeviceKernel final : public runtime::Kernel {
     if (!planned) return before;
     Plan& plan = *planned;
     if (plan.tuning) plans_.next(plan, call.args);
+    const Stream stream = call.stream;
+    if (plan.given && !multiplies(stream)) plans_.do_without_library(plan, call.args);
     Variant& kernel = *plan.kernel;
     const KernelShape& shape = plan.shape;
-    const Stream stream = call.stream;
     KernelState& state = state_of(stream);
     // The wait for it was interrupted.
     if (state.is_leaving() || (where_ == Where::waits && state.in_flight)) {
@@ -366,7 +402,11 @@ class DeviceKernel final : public runtime::Kernel {
       around_[0].record(stream);
     }
     plans_.launching(plan);
-    if (!multiplied(plan, words, stream)) device_.launch(current, kernel.function, launch, stream, words.data());
+    if (plan.given) {
+      launch_around(current, plan, launch, stream);
+    } else if (!multiplied(plan, words, stream)) {
+      device_.launch(current, kernel.function, launch, stream, words.data());
+    }
     plans_.launched();
     if (timed || measured) around_[1].record(stream);
     if (measured) measured_ = plan.tuning;
@@ -453,8 +493,8 @@ class DeviceKernel final : public runtime::Kernel {
   size_t result_words_ = 0;
   std::vector<const ir::Op*> checks_;  // by their number
   Where where_ = Where::waits;
-  bool moved_only_ = true;  // nothing that it writes is the device's already
-  std::optional<WholeProduct> whole_;
+  bool moved_only_ = true;                  // nothing that it writes is the device's already
+  mutable std::optional<bool> multiplies_;  // the library, as one small product has shown
   mutable std::mutex mutex_;
   mutable Tuning* measured_ = nullptr;  // whose launch is between around_
   mutable std::deque<KernelState> states_;

@@ -66,6 +66,7 @@ bool keeps_last(const Op& loop) {
 }
 
 void Writer::loop(const Op& op) {
+  if (is_given(op)) return given_sums(op);
   if (tile_size(op) != TileSize::none) return tiles(op);
   if (op.mapping == Mapping::none) return in_order(op);
   if (op.mapping == Mapping::single) return single(op);

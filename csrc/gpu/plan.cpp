@@ -53,6 +53,10 @@ Plans::Plans(const ir::Graph& graph, Options options, Device& device)
       throw Abort(AbortId::device_, "an array whose size follows from values in arrays", at.line, at.file);
     }
   }
+  if (!code_.checks && told_.empty()) {
+    whole_ = whole_product_of(graph_, part_, options_.unaligned);
+    if (!whole_) given_ = given_products(graph_, part_, options_.unaligned);
+  }
   if (options_.tuning) fingerprint_ = fingerprint(without_lines(code_.text));
 }
 
@@ -165,12 +169,26 @@ Plan* Plans::find(const Word* args, runtime::Status* status) {
   return &*found;
 }
 
+void Plans::do_without_library(Plan& plan, const Word* args) {
+  has_library_ = false;
+  choose(plan, args, plan.wish);
+}
+
 /// Fills in what follows from the wish.
 void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
   const Sizes sizes(part_, plan.results.data());
   plan.kernel = nullptr;
   plan.wish = wish;
-  plan.shape = shape_for(sizes, code_, device_.properties(), wish);
+  plan.given = nullptr;
+  std::string problem;
+  const std::span<const Word> arguments(args, code_.words - 4 - 2 * code_.arrays.size());
+  for (const GivenProduct& given : given_) {
+    if (!has_library_ || wish.tiles || plan.given || wish.given == 2 || (wish.given == 0 && !pays(given, sizes)))
+      continue;
+    if (takes(given, sizes, arguments) && blas(problem)) plan.given = &given;
+  }
+  const int given = plan.given ? static_cast<int>(plan.given->nest) : -1;
+  plan.shape = shape_for(sizes, code_, device_.properties(), wish, given);
   plan.shape.narrow = is_narrow(graph_, args, sizes);
   if (plan.shape.piece && !has_rows_of_pieces(graph_, args, plan.shape.piece)) plan.shape.piece = 0;
   Variant& kernel = variant(plan.shape);

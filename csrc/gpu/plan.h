@@ -4,16 +4,19 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gpu/codegen.h"
 #include "gpu/device.h"
+#include "gpu/given_product.h"
 #include "gpu/host_part.h"
 #include "gpu/kernel.h"
 #include "gpu/shape.h"
 #include "gpu/tuning.h"
+#include "gpu/whole_product.h"
 #include "ir/ir.h"
 #include "runtime/kernel.h"
 
@@ -27,7 +30,7 @@ struct Variant {
   bool from_disk = false;
   double text_seconds = 0, image_seconds = 0, load_seconds = 0;  // to write its text, compile or read it, load it
   int64_t blocks = 0;                                            // of the last launch
-  std::string library;             // that computed it then in the kernel's place, or empty
+  std::string library;             // that computed it then in the kernel's place, or the given sums, or empty
   std::map<size_t, int> resident;  // blocks a multiprocessor, by bytes of shared memory
 };
 
@@ -49,6 +52,7 @@ struct Plan {
     std::vector<ir::Word> extents;  // of one that escapes
   };
   std::vector<Array> arrays;
+  const GivenProduct* given = nullptr;  // whose sums a library computes
 };
 
 /// Not thread-safe.
@@ -65,6 +69,9 @@ class Plans {
   /// Arrays that outlive the region and whose extents the device tells.
   const std::vector<const ir::Op*>& told() const { return told_; }
 
+  /// Where the region is one product of matrices.
+  const std::optional<WholeProduct>& whole() const { return whole_; }
+
   /// The plan for such arguments; null where the host's part does not end well, and `status` says how. With tuning it
   /// is complete after next().
   Plan* find(const ir::Word* args, runtime::Status* status);
@@ -72,6 +79,8 @@ class Plans {
   void next(Plan&, const ir::Word* args);
   /// Has what was thrown to do with a candidate? Then there will be another one.
   bool refuse(const Error&);
+  /// The library cannot: the plan, and those that are made from now on, do without.
+  void do_without_library(Plan&, const ir::Word* args);
   /// The plan's candidate is being launched.
   void launching(const Plan& plan) { tried_ = plan.tuning && plan.tuning->is_trying() ? plan.tuning : nullptr; }
   void launched() { tried_ = nullptr; }
@@ -100,6 +109,9 @@ class Plans {
   HostPart part_;
   std::unique_ptr<runtime::Kernel> host_;
   KernelCode code_;
+  std::optional<WholeProduct> whole_;
+  std::vector<GivenProduct> given_;
+  bool has_library_ = true;  // as far as is known
   std::vector<bool> wanted_;
   std::vector<const ir::Op*> told_;
   std::vector<size_t> deciding_;                              // argument words that a plan follows from

@@ -54,8 +54,10 @@ int block_for_columns(const Sizes& sizes, const KernelShape& shape, bool meets, 
 
 /// How many lanes a worker has: as many as its loops have use for; a block where there are too few workers to fill the
 /// device with warps.
-KernelShape by_trip_counts(const Sizes& sizes, const KernelCode& code, const Properties& device) {
+KernelShape by_trip_counts(const Sizes& sizes, const KernelCode& code, const Properties& device, int given) {
   KernelShape shape;
+  shape.given = given;
+  const bool tiled = sizes.part().products.size() > (given < 0 ? 0 : 1);
   int lanes = 1;
   int64_t longest = 1, most_workers = 1;
   bool any = false, only_threads = true;
@@ -85,7 +87,7 @@ KernelShape by_trip_counts(const Sizes& sizes, const KernelCode& code, const Pro
     longest = std::max(longest, along);
     int wanted = power_of_two_up_to(along, 32);
     // Between tiles rows are short: H200, those of a factorisation 5.6 with a warp, 8.1 ms with a block.
-    const bool between_tiles = code.in_turn || (code.meets && !sizes.part().products.empty());
+    const bool between_tiles = code.in_turn || (code.meets && tiled);
     if (along > 2 * 32 && workers < resident / 32 && !between_tiles) wanted = shape.block;
     lanes = std::max(lanes, wanted);
   }
@@ -95,13 +97,12 @@ KernelShape by_trip_counts(const Sizes& sizes, const KernelCode& code, const Pro
   // Of short rows more are in flight with small blocks; one that has a multiprocessor for itself is better large.
   const bool alone = most_workers <= device.multiprocessors && longest > 128;
   if (shape.lanes == shape.block && longest <= 2048) shape.lanes = shape.block = alone ? 512 : 128;
-  if (shape.unroll > 1 && only_threads && !code.meets && sizes.part().products.empty()) shape.block = 128;
+  if (shape.unroll > 1 && only_threads && !code.meets && !tiled) shape.block = 128;
   // Where one warp works and the others wait there is a block for each multiprocessor. They add to the sums behind the
   // tile, or a group of tiles, meanwhile: the more warps the more of the matrix is under way.
-  if (code.in_turn && sizes.part().products.empty() && shape.lanes < shape.block) shape.block = 512;
+  if (code.in_turn && !tiled && shape.lanes < shape.block) shape.block = 512;
   // A worker that is a block has been given its lanes above.
-  if (shape.lanes < shape.block && sizes.part().products.empty())
-    shape.block = block_for_columns(sizes, shape, code.meets, device);
+  if (shape.lanes < shape.block && !tiled) shape.block = block_for_columns(sizes, shape, code.meets, device);
   return shape;
 }
 
@@ -180,9 +181,13 @@ int64_t Sizes::elements(const ArraySize& array) const {
 
 namespace {
 
-constexpr std::pair<const char*, int Wish::*> members[] = {
-    {"block", &Wish::block},   {"lanes", &Wish::lanes}, {"columns", &Wish::columns},
-    {"unroll", &Wish::unroll}, {"piece", &Wish::piece}, {"per_multiprocessor", &Wish::per_multiprocessor}};
+constexpr std::pair<const char*, int Wish::*> members[] = {{"block", &Wish::block},
+                                                           {"lanes", &Wish::lanes},
+                                                           {"columns", &Wish::columns},
+                                                           {"unroll", &Wish::unroll},
+                                                           {"piece", &Wish::piece},
+                                                           {"given", &Wish::given},
+                                                           {"per_multiprocessor", &Wish::per_multiprocessor}};
 
 }  // namespace
 
@@ -267,14 +272,16 @@ size_t bytes_of_one_block(const Sizes& sizes, std::span<const ArrayUse> arrays) 
 
 }  // namespace
 
-KernelShape shape_for(const Sizes& sizes, const KernelCode& code, const Properties& device, const Wish& wish) {
+KernelShape shape_for(const Sizes& sizes, const KernelCode& code, const Properties& device, const Wish& wish,
+                      int given) {
   const std::span<const ArrayUse> arrays = code.arrays;
-  KernelShape shape = by_trip_counts(sizes, code, device);
+  KernelShape shape = by_trip_counts(sizes, code, device, given);
   wish.grant(shape);
   const std::vector<ProductSize>& products = sizes.part().products;
   const auto choose_tiles = [&] {
     for (size_t k = 0; !wish.tiles && k < products.size() && k < 32; ++k) {
-      shape.tiles |= static_cast<uint64_t>(tile_size_for(sizes, products[k], shape, device)) << (2 * k);
+      if (static_cast<int>(k) != given)
+        shape.tiles |= static_cast<uint64_t>(tile_size_for(sizes, products[k], shape, device)) << (2 * k);
     }
   };
   choose_tiles();

@@ -37,6 +37,7 @@ struct Wish {
   int block = 0, lanes = 0, columns = 0, unroll = 0;
   int piece = 0;               // 1 for none
   std::optional<int> tiles;    // the TileSize of all products
+  int given = 0;               // sums by a library: 1 wherever it takes the operands, 2 nowhere
   int per_multiprocessor = 0;  // blocks at most, for each of the device
   int64_t blocks = 0;          // as far as they are resident together where they have to be
   friend auto operator<=>(const Wish&, const Wish&) = default;
@@ -56,8 +57,8 @@ std::string delays_of_environment();
 /// KernelShape::tiles with this size for each nest.
 uint64_t tiles_everywhere(TileSize);
 
-/// For the kernel whose code that is, in whichever shape.
-KernelShape shape_for(const Sizes&, const KernelCode&, const Properties&, const Wish&);
+/// For the kernel whose code that is, in whichever shape. `given`: the nest whose sums a library computes, or -1.
+KernelShape shape_for(const Sizes&, const KernelCode&, const Properties&, const Wish&, int given);
 
 /// Blocks that the nests have use for.
 int64_t blocks_for(const Sizes&, const KernelShape&);

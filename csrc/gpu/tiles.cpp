@@ -189,6 +189,85 @@ void Writer::known_of_tile(const Product& p) {
   }
 }
 
+/// A function of the number of a row that says how many columns it has; `across` is that, where all have as many.
+void Writer::declare_width(const Product& p, const std::string& name, std::string& across) {
+  const Op &rows = p.rows(), &columns = p.columns();
+  if (p.rectangular) {
+    across = declare_trips(columns);
+    put("const auto " + name + " = [&](i64) { return " + across + "; };");
+    return;
+  }
+  const std::string r = names_.fresh("", "r");
+  open("const auto " + name + " = [&](i64 " + r + ") -> i64");
+  put("const i64 " + names_.of(*rows.blocks[0]->args[0]) + " = " + variable_at(rows, r) + ";");
+  Wanted wanted;
+  want(*columns.operands[1], p, wanted);
+  write_wanted(p, wanted);
+  put("return trips(" + argument(*columns.operands[0]) + ", " + argument(*columns.operands[1]) + ", " +
+      argument(*columns.operands[2]) + ");");
+  close(";");
+}
+
+bool Writer::is_given(const Op& outermost) const {
+  const auto found = tiled_.find(&outermost);
+  return found != tiled_.end() && static_cast<int>(found->second) == options_.shape.given;
+}
+
+/// What the nest does with its sums, which lie in memory a row after the other. A warp has rows of a tile of 32 x 32
+/// that follow each other: what it reads from the other side of the diagonal are neighbours then.
+void Writer::given_sums(const Op& outermost) {
+  const Product p = *passes::product_of(outermost);
+  const auto level = std::exchange(level_, Level::thread);
+  const auto outer_loops = std::move(loops_);
+  loops_.clear();
+  const Op &rows = p.rows(), &columns = p.columns(), &steps = *p.steps;
+  const std::string sums_type = struct_of("Sums", {steps.results[0]});
+  const std::string r = names_.fresh("", "r"), c = names_.fresh("", "c"), width = names_.fresh("", "width"),
+                    w = names_.fresh("", "w"), down = names_.fresh("", "down"), right = names_.fresh("", "across"),
+                    row = names_.fresh("", "row"), column = names_.fresh("", "column"), end = names_.fresh("", "end"),
+                    given = names_.fresh("", "given"), leading = names_.fresh("", "leading"),
+                    first = names_.fresh("", "first"), before = names_.fresh("", "before"),
+                    last = names_.fresh("", "last"), told = names_.fresh("", "sums"), held = names_.fresh("", "held");
+  const std::string type = type_of(steps.results[0]->type.dtype), element = " = [&](i64 " + r + ", i64 " + c;
+  const auto word = [&](size_t k) { return "p.w[" + std::to_string(code_.given_words + k) + "]"; };
+  open("");
+  put("const " + type + "* const __restrict__ " + given + " = (const " + type + "*)" + word(0) + ";");
+  put("const i64 " + leading + " = (i64)" + word(1) + ";");
+  const std::string height = declare_trips(rows);
+  std::string across;
+  declare_width(p, width, across);
+  if (!p.rectangular) across = leading;  // where no row ends before
+  put("const i64 " + down + " = (" + height + " + 31) / 32, " + right + " = (" + across + " + 31) / 32;");
+  known_of_tile(p);
+  value_function("const auto " + first + element + ") -> " + sums_type, p, {steps.operands[3]},
+                 {{&rows, r}, {&columns, c}}, "");
+  const std::vector<const Value*> loads = loads_before_stores(p);
+  const std::string held_type = struct_of("Held", loads);
+  value_function("const auto " + before + element + ") -> " + held_type, p, loads, {{&rows, r}, {&columns, c}}, "");
+  tile_end(p,
+           "const auto " + last + element + ", const " + sums_type + "& " + told + ", const " + held_type + "& " +
+               held + ")",
+           told, loads, held, {{&rows, r}, {&columns, c}});
+  open("for (i64 " + w + " = blockIdx.x; " + w + " < " + down + " * " + right + "; " + w + " += gridDim.x)");
+  put("const i64 " + row + " = quotient(" + w + ", " + right + ") * 32, " + column + " = (" + w + " - " + row +
+      " / 32 * " + right + ") * 32 + threadIdx.x % 32;");
+  put("const i64 " + end + " = " + height + " - " + row + " < 32 ? " + height + " : " + row + " + 32;");
+  const int warps = std::max(options_.shape.block / 32, 1), each = std::max(32 / warps, 1);
+  open("for (i64 " + r + " = " + row + " + threadIdx.x / 32 * " + std::to_string(each) + ", " + c + " = " + r + " + " +
+       std::to_string(each) + "; " + r + " < " + c + " && " + r + " < " + end + "; ++" + r + ")");
+  put("if (" + column + " >= " + width + "(" + r + ")) continue;");
+  const std::string mirrored = p.terms == 2 ? " + " + given + "[" + column + " * " + leading + " + " + r + "]" : "";
+  const std::string sum = given + "[" + r + " * " + leading + " + " + column + "]" + mirrored;
+  put(sums_type + " " + told + " = " + first + "(" + r + ", " + column + ");");
+  put(told + ".v0 = " + (is_zero(*steps.operands[3]) ? sum : told + ".v0 + (" + sum + ")") + ";");
+  put(last + "(" + r + ", " + column + ", " + told + ", " + before + "(" + r + ", " + column + "));");
+  close();
+  close();
+  close();
+  level_ = level;
+  loops_ = outer_loops;
+}
+
 void Writer::tiles(const Op& outermost) {
   const Product p = *passes::product_of(outermost);
   const Tiling tiling = tiling_of(p, tile_size(outermost), options_.shape.block, options_.shape.shared);
@@ -215,18 +294,8 @@ void Writer::tiles(const Op& outermost) {
   for (size_t outer = 0; outer + 2 < p.nest.size(); ++outer) trips.push_back(declare_trips(*p.nest[outer]));
   const std::string height = declare_trips(rows), width = names_.fresh("", "width");
   std::string across;
-  if (p.rectangular) {
-    across = declare_trips(columns);
-    put("const auto " + width + " = [&](i64) { return " + across + "; };");
-  } else {
-    open("const auto " + width + " = [&](i64 " + r + ") -> i64");
-    put("const i64 " + names_.of(*rows.blocks[0]->args[0]) + " = " + variable_at(rows, r) + ";");
-    Wanted wanted;
-    want(*columns.operands[1], p, wanted);
-    write_wanted(p, wanted);
-    put("return trips(" + argument(*columns.operands[0]) + ", " + argument(*columns.operands[1]) + ", " +
-        argument(*columns.operands[2]) + ");");
-    close(";");
+  declare_width(p, width, across);
+  if (!p.rectangular) {
     across = names_.fresh("", "n");
     put("const i64 " + across + " = widest<kBlock>(" + height + ", " + width + ");");
   }

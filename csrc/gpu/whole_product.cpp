@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "gpu/blas.h"
 #include "passes/loops.h"
 #include "passes/subscripts.h"
 
@@ -131,6 +130,14 @@ bool is_zero(const Value& v) { return v.op && v.op->code == Opcode::const_ && v.
 
 }  // namespace
 
+std::optional<WholeProduct::Operand> operand_of(const ir::Graph& graph, const HostPart& part,
+                                                const std::vector<bool>& unaligned, const Op& access, const Op& rows,
+                                                const Op& columns) {
+  WholeProduct::Operand out;
+  if (!describe(access, rows, columns, out) || !locate(graph, part, unaligned, out)) return {};
+  return out;
+}
+
 std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostPart& part,
                                              const std::vector<bool>& unaligned) {
   if (part.products.size() != 1) return {};
@@ -158,31 +165,38 @@ std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostP
   if (!simple) return {};
   WholeProduct out;
   if (!describe_update(graph, *store, *p.steps->result(), out)) return {};
-  if (!describe(*store, p.rows(), p.columns(), out.c) || !describe(*a, p.rows(), *p.steps, out.a) ||
-      !describe(*b, *p.steps, p.columns(), out.b))
+  const auto at = [&](const Op& access, const Op& rows, const Op& columns, WholeProduct::Operand& to) {
+    const auto found = operand_of(graph, part, unaligned, access, rows, columns);
+    if (found) to = *found;
+    return found.has_value();
+  };
+  if (!at(*store, p.rows(), p.columns(), out.c) || !at(*a, p.rows(), *p.steps, out.a) ||
+      !at(*b, *p.steps, p.columns(), out.b))
     return {};
   if (alloc && alloc->result() != out.c.view) return {};
-  for (WholeProduct::Operand* operand : {&out.c, &out.a, &out.b}) {
-    if (!locate(graph, part, unaligned, *operand)) return {};
-  }
   return out;
+}
+
+Matrix matrix_of(const WholeProduct::Operand& operand, int64_t rows, int64_t columns, const Sizes& sizes,
+                 std::span<const ir::Word> arguments, std::span<const ir::Word> made) {
+  const int64_t size = ir::size_of(operand.view->type.dtype);
+  const ir::Word* const words = operand.made ? &made[operand.position] : &arguments[operand.position];
+  int64_t strides[2] = {0, size};
+  if (operand.made) {
+    const ArraySize& array = sizes.part().arrays[operand.position];
+    strides[0] = std::max<int64_t>(sizes.at(array.extents[1], 0), 0) * size;
+  } else {
+    for (size_t d = 0; d < 2; ++d) strides[d] = static_cast<int64_t>(words[3 + d]);
+  }
+  const auto elements = [&](size_t d) { return strides[d] % size == 0 ? strides[d] / size : 0; };
+  const auto first = static_cast<ir::Word>(operand.first[0] * strides[0] + operand.first[1] * strides[1]);
+  return Matrix{words[0] + first, rows, columns, elements(operand.rows), elements(1 - operand.rows)};
 }
 
 std::string multiply(const WholeProduct& product, const Device& device, Stream stream, const Sizes& sizes,
                      std::span<const ir::Word> arguments, std::span<const ir::Word> made) {
   const auto matrix = [&](const WholeProduct::Operand& operand, int64_t rows, int64_t columns) {
-    const int64_t size = ir::size_of(operand.view->type.dtype);
-    const ir::Word* const words = operand.made ? &made[operand.position] : &arguments[operand.position];
-    int64_t strides[2] = {0, size};
-    if (operand.made) {
-      const ArraySize& array = sizes.part().arrays[operand.position];
-      strides[0] = std::max<int64_t>(sizes.at(array.extents[1], 0), 0) * size;
-    } else {
-      for (size_t d = 0; d < 2; ++d) strides[d] = static_cast<int64_t>(words[3 + d]);
-    }
-    const auto elements = [&](size_t d) { return strides[d] % size == 0 ? strides[d] / size : 0; };
-    const auto first = static_cast<ir::Word>(operand.first[0] * strides[0] + operand.first[1] * strides[1]);
-    return Matrix{words[0] + first, rows, columns, elements(operand.rows), elements(1 - operand.rows)};
+    return matrix_of(operand, rows, columns, sizes, arguments, made);
   };
   const double alpha = value_of(product.alpha, arguments), beta = value_of(product.beta, arguments);
   // What the library does not read may hold infinities, whose products with 0 are NaN.
@@ -197,7 +211,7 @@ std::string multiply(const WholeProduct& product, const Device& device, Stream s
   const Blas* library = blas(problem);
   const bool is_double = product.c.view->type.dtype == ir::DType::f64_;
   if (!library || !multiply(device, stream, is_double, alpha, beta, c, a, b, problem)) return {};
-  return "cuBLAS " + std::to_string(library->version / 1000) + "." + std::to_string(library->version % 1000 / 10);
+  return name_of(*library);
 }
 
 }  // namespace appy::gpu

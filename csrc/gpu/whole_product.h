@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/blas.h"
 #include "gpu/device.h"
 #include "gpu/host_part.h"
 #include "gpu/shape.h"
@@ -21,6 +22,7 @@ struct WholeProduct {
     size_t rows = 0;
     bool made = false;    // by the region
     size_t position = 0;  // of its first argument word, or among the arrays that the region makes
+    bool operator==(const Operand&) const = default;
   };
   /// A number, or a scalar parameter.
   struct Factor {
@@ -35,6 +37,14 @@ struct WholeProduct {
 /// c = alpha a b + beta c, of float64 or float32, with sums that may be reassociated; all else the host knows.
 /// `unaligned` are parameters whose elements may lie at any address: those are not for a library.
 std::optional<WholeProduct> whole_product_of(const ir::Graph&, const HostPart&, const std::vector<bool>& unaligned);
+
+/// The element of the access in these loops, whose variables count each one of its dimensions; nothing where it is
+/// none, or not for a library.
+std::optional<WholeProduct::Operand> operand_of(const ir::Graph&, const HostPart&, const std::vector<bool>& unaligned,
+                                                const ir::Op& access, const ir::Op& rows, const ir::Op& columns);
+/// The operand of so many rows and columns as it lies in memory.
+Matrix matrix_of(const WholeProduct::Operand&, int64_t rows, int64_t columns, const Sizes&,
+                 std::span<const ir::Word> arguments, std::span<const ir::Word> made);
 
 /// Computes it by cuBLAS, and names that; empty, and nothing was done, where there is none or it cannot. `arguments`
 /// are the region's, `made` the addresses of the arrays that it makes. The device's context is current.

@@ -39,6 +39,7 @@ class Writer {
   std::string parameters();
   std::string view_parameter(const ir::Value&, size_t word);
   void results(const ir::Op& yield);
+  void before_given(const ir::Op&, const ir::Op*& nest);
   /// Of what the kernel tells when it ends well. Behind them is room for variables where a check fails.
   size_t result_words() const;
   [[noreturn]] void refuse(const ir::Op&, const std::string& what) const;
@@ -145,7 +146,10 @@ class Writer {
 
   // tiles.cpp
   TileSize tile_size(const ir::Op& outermost) const;
+  bool is_given(const ir::Op& outermost) const;
   void tiles(const ir::Op& outermost);
+  void given_sums(const ir::Op& outermost);
+  void declare_width(const passes::Product&, const std::string& name, std::string& across);
   void tile_step(const passes::Product&, const std::string& name, const std::string& sums_type,
                  const std::string& row_type, const std::string& column_type);
   void tile_end(const passes::Product&, const std::string& head, const std::string& sums,

@@ -303,3 +303,179 @@ def test_without_the_library_or_where_it_fails(python, tmp_path, emulator_path):
 def test_doctor_tells_of_the_library(python, emulator_path):
     assert f"13.1, {emulator_path}" in python("-m", "appy", "doctor", APPY_LIBCUBLAS=emulator_path)
     assert "not used: APPY_LIBCUBLAS is none" in python("-m", "appy", "doctor", APPY_LIBCUBLAS="none")
+
+
+GIVEN = f"""
+import re, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import appy, products
+import numpy as np
+
+def covariance(x, out):
+    #pragma 0=>parallel
+    mean = np.mean(x, axis=0)
+    #pragma 0=>parallel 1=>simd
+    x -= mean
+    #pragma 0=>parallel 1=>simd
+    out[:, :] = x.T @ x / (x.shape[0] - 1.0)
+    #pragma 0=>parallel
+    x[0, :] = np.sum(out, axis=0)
+
+def syrk(alpha, beta, C, A):
+    #pragma parallel for
+    for i in range(A.shape[0]):
+        for j in range(i + 1):
+            s = 0.0
+            #pragma simd
+            for k in range(A.shape[1]):
+                s += A[i, k] * A[j, k]
+            C[i, j] = beta * C[i, j] + alpha * s
+
+def above(C, A):
+    n = C.shape[0]
+    #pragma parallel for
+    for i in range(n - 1):
+        for j in range(n - 1 - i):
+            s = C[i, j]
+            #pragma simd
+            for k in range(A.shape[1] - 2):
+                s += A[i + 1, k + 2] * A[j, k]
+            C[i, j] = s
+
+def syr2k(alpha, beta, C, A, B):
+    #pragma parallel for
+    for i in range(A.shape[0]):
+        for j in range(i + 1):
+            s = 0.0
+            #pragma simd
+            for k in range(A.shape[1]):
+                s += A[j, k] * B[i, k] + B[j, k] * A[i, k]
+            C[i, j] = beta * C[i, j] + alpha * s
+
+def of_others(C, A, B):
+    #pragma parallel for
+    for i in range(C.shape[0]):
+        for j in range(C.shape[0]):
+            s = 0.0
+            #pragma simd
+            for k in range(A.shape[1] - 1):
+                s += A[j, k] * B[i, k] + B[j, k] * A[i, k + 1]
+            C[i, j] = s
+
+def scaled(C, A, B):
+    #pragma parallel for
+    for i in range(C.shape[0]):
+        for j in range(C.shape[0]):
+            s = 0.0
+            #pragma simd
+            for k in range(A.shape[1]):
+                s += A[j, k] * B[i, k]
+            C[i, j] = s * A[0, 0]
+
+def behind_a_number(C, A, B):
+    #pragma 0=>reduction(sum)
+    most = np.sum(A[0, :])
+    #pragma 0=>parallel 1=>simd
+    C[:, :] = np.maximum(A @ B.T, most)
+
+def in_order(C, A, B):
+    #pragma parallel for
+    for i in range(C.shape[0]):
+        for j in range(C.shape[0]):
+            s = C[i, j]
+            for k in range(A.shape[1]):
+                s += A[i, k] * B[j, k]
+            C[i, j] = max(s, 0.0)
+
+def both(C, A, B):
+    #pragma 0=>parallel 1=>simd
+    D = A @ A.T * 2
+    #pragma 0=>parallel 1=>simd
+    C[:, :] = np.maximum(B @ A.T, 0) + D
+
+calls = dict(
+    covariance=lambda n, k, m, d: (covariance, m(k, n), m(n, n)),
+    syrk=lambda n, k, m, d: (syrk, d(1.5), d(0.75), m(n, n), m(n, k)),
+    above=lambda n, k, m, d: (above, m(n, n), m(n, k)),
+    syr2k=lambda n, k, m, d: (syr2k, d(1.5), d(0.75), m(n, n), m(n, k), m(n, k)),
+    of_others=lambda n, k, m, d: (of_others, m(n, n), m(n, k), m(n, k)),
+    scaled=lambda n, k, m, d: (scaled, m(n, n), m(n, k), m(n, k)),
+    behind_a_number=lambda n, k, m, d: (behind_a_number, m(n, n), m(n, k), m(n, k)),
+    in_order=lambda n, k, m, d: (in_order, m(n, n), m(n, k), m(n, k)),
+    both=lambda n, k, m, d: (both, m(n, n), m(n, k), m(n, k)),
+)
+for name in sys.argv[1:] or calls:
+    compiled = appy.jit(backend="cuda", strict=True)(calls[name](3, 3, lambda *s: np.zeros(s), float)[0])
+    for n, k, dtype in ((75, 40, "f8"), (33, 90, "f8"), (1, 3, "f8"), (40, 60, "f4")):
+        rng = np.random.default_rng(n)
+        plain, *arguments = calls[name](n, k, lambda *s: rng.random(s).astype(dtype) - 0.25, np.dtype(dtype).type)
+        for special in (None, np.inf):
+            if special and arguments[-1].ndim == 2 and name != "covariance":
+                arguments[-1][0, k // 2] = special
+            expected = [x.copy() for x in arguments]
+            with np.errstate(all="ignore"):
+                plain(*expected)
+            compiled(*arguments)
+            for got, want in zip(arguments, expected):
+                np.testing.assert_allclose(got, want, rtol=1e-11 if dtype == "f8" else 2e-4, atol=1e-12 if dtype == "f8" else 1e-4)
+            arguments = expected
+    text = str(appy.explain(compiled))
+    print("used", name, len(re.findall("cuBLAS 13.1, b", text)), len(re.findall("between", text)))
+"""
+
+
+def given(python, tmp_path, *names, **variables):
+    file = tmp_path / "program.py"
+    file.write_text(GIVEN)
+    printed = python("-W", "ignore", str(file), *names, APPY_EMULATOR_GUARD="1", **variables)
+    return {
+        name: (int(used) > 0, int(between) > 0)
+        for name, used, between in re.findall(r"^used (\w+) (\d+) (\d+)", printed, re.MULTILINE)
+    }
+
+
+def test_sums_from_the_library(python, tmp_path, emulator_path):
+    """Before the kernel, or between two launches of it; not where the nest reads more, or a number is in registers."""
+    used = given(python, tmp_path, APPY_LIBCUBLAS=emulator_path, APPY_CUDA_SHAPE="given=1")
+    no, alone, between = (False, False), (True, False), (True, True)
+    assert used == dict(
+        covariance=between,
+        syrk=alone,
+        above=alone,
+        syr2k=alone,
+        of_others=no,
+        scaled=no,
+        behind_a_number=no,
+        in_order=no,
+        both=alone,
+    )
+
+
+def test_small_sums_are_the_kernels(python, tmp_path, emulator_path):
+    for variables in (
+        {"APPY_LIBCUBLAS": emulator_path},
+        {"APPY_LIBCUBLAS": "none", "APPY_CUDA_SHAPE": "given=1"},
+        {"APPY_LIBCUBLAS": emulator_path, "APPY_CUDA_SHAPE": "given=1", "APPY_EMULATOR_BLAS": "14"},
+    ):
+        assert given(python, tmp_path, "covariance", "syr2k", **variables) == dict.fromkeys(
+            ("covariance", "syr2k"), (False, False)
+        )
+
+
+LARGE = f"""
+{GIVEN[: GIVEN.index("calls = dict(")]}
+n, k = 700, 700
+C, A, B = (np.random.default_rng(seed).random((n, k)) for seed in range(3))
+before = C.copy()
+compiled = appy.jit(backend="cuda", strict=True)(syr2k)
+compiled(1.5, 0.75, C, A, B)
+want = np.where(np.tri(n, dtype=bool), 0.75 * before + 1.5 * (A @ B.T + B @ A.T), before)
+np.testing.assert_allclose(C, want, rtol=1e-12)
+assert "cuBLAS 13.1, before the launch" in str(appy.explain(compiled))
+"""
+
+
+def test_large_sums_are_the_librarys(python, tmp_path, emulator_path):
+    file = tmp_path / "program.py"
+    file.write_text(LARGE)
+    python("-W", "ignore", str(file), APPY_LIBCUBLAS=emulator_path)

@@ -42,8 +42,8 @@ struct Wish {
   int64_t blocks = 0;          // as far as they are resident together where they have to be
   friend auto operator<=>(const Wish&, const Wish&) = default;
 
-  /// "block=256,lanes=32,columns=16,unroll=4,piece=16,tiles=2,per_multiprocessor=8", or some of these: what text()
-  /// gives.
+  /// "block=256,lanes=32,columns=16,unroll=4,piece=16,tiles=2,given=2,per_multiprocessor=8", or some of these: what
+  /// text() gives.
   static Wish of_text(const char*);
   std::string text() const;
   /// APPY_CUDA_SHAPE, as of_text() reads it, and APPY_CUDA_BLOCKS.

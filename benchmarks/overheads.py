@@ -122,8 +122,6 @@ def child_first_saxpy():
 
 
 def child_first_largest():
-    import copy
-
     import numpy as np
 
     import appy
@@ -133,10 +131,33 @@ def child_first_largest():
     from registry import PROGRAMS
 
     largest = max(PROGRAMS.values(), key=lambda p: len(p.function.__code__.co_code))
-    saxpy = appy.jit(copy.copy(PROGRAMS["saxpy"].function))
-    saxpy(*PROGRAMS["saxpy"].make("float64", np.random.default_rng(7)))
+    saxpy = appy.jit(PROGRAMS["programs.saxpy"].function)
+    saxpy(*PROGRAMS["programs.saxpy"].make("float64", np.random.default_rng(7)))
     args = largest.make(largest.dtypes[-1], np.random.default_rng(7))
     return {"name": largest.name, "seconds": first_call(appy.jit(strict=True)(largest.function), args)}
+
+
+def child_first_kernels():
+    """Seconds that each kernel of NPBench, as arrays and as loops, takes from bytecode to machine code."""
+    import warnings
+
+    from scientific import appy_arrays, appy_loops
+    from scientific.kernels import KERNELS
+
+    import appy
+
+    warnings.simplefilter("ignore")
+    seconds = {}
+    for model in (appy_arrays, appy_loops):
+        for name, kernel in KERNELS.items():
+            if hasattr(model, name):
+                before = appy.stats()["compile_seconds"]
+                options = getattr(model, "OPTIONS", {}).get(name, {})
+                compiled = appy.jit(strict=True, **options)(getattr(model, name))
+                first_call(compiled, kernel.compared_arguments("tiny"))
+                form = model.__name__.rpartition("_")[2]
+                seconds[f"{name} as {form}"] = appy.stats()["compile_seconds"] - before
+    return seconds
 
 
 def child_decoration():
@@ -287,6 +308,11 @@ class Bench:
         self.row("first call of saxpy after import", statistics.median(saxpy) * 1e3, "ms", 1)
         name, seconds = largest[0]["name"], statistics.median(a["seconds"] for a in largest)
         self.row(f"first call of the largest program ({name})", seconds * 1e3, "ms", 10)
+        (kernels,) = self.repeat(lambda: self.child("first_kernels"))
+        compiling = {name: statistics.median(a[name] for a in kernels) for name in kernels[0]}
+        self.row("compiling a kernel of NPBench, the median", statistics.median(compiling.values()) * 1e3, "ms", 3)
+        longest = max(compiling, key=compiling.__getitem__)
+        self.row(f"compiling a kernel of NPBench, {longest}", compiling[longest] * 1e3, "ms", 10)
 
     def decoration(self):
         (answers,) = self.repeat(lambda: self.child("decoration"))

@@ -12,7 +12,7 @@ import roofline
 from scientific.sides import KINDS
 
 RECORDED = Path(__file__).parent.parent / "results" / "recorded.json"
-WIDTH = 52  # of a column
+WIDTH = 55  # of a column
 FAR = 20  # times slower than appy: as a rule a program that the compiler runs step by step
 # Sides that take the definition's text, by device. Kernels for torch and Triton are written by hand.
 COMPILERS = {
@@ -151,11 +151,11 @@ def cell(row: dict, limits: dict, column: Column) -> str:
     peer = column.best(row)
     if peer is None:
         text = f"no answer within {row['limit']:.0f} s" if column.unanswered(row) else "-"
-        return f"{text:>31}".ljust(WIDTH)
+        return f"{text:>34}".ljust(WIDTH)
     m, low, high = peer.ratio
     spread = "[one sample]" if peer.rounds == 1 else f"[{low:.2f}, {high:.2f}]"
     mark = figures.MARKS[standing(row, limits, peer)]
-    return f"{peer.name[:15]:>15} {peer.seconds * 1e3:10.3f} {m:6.2f} {spread} {mark}".ljust(WIDTH)
+    return f"{peer.name[:18]:>18} {peer.seconds * 1e3:10.3f} {m:6.2f} {spread} {mark}".ljust(WIDTH)
 
 
 def print_table(data: dict, wanted: list[str]) -> None:

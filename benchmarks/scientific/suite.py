@@ -24,7 +24,7 @@ from scientific.timed import save_arguments
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SMALL = "S"  # the preset on which results are compared with the reference
-COMPILING = 60  # seconds that a version has on that preset at least, most of which it compiles
+COMPILING = 180  # seconds that a version has on that preset at least, most of which it compiles
 SAMPLE = 0.02  # seconds that a sample takes at least, unless a call takes longer
 FAR = 20  # times slower than the fastest: such a version has few rounds, or one sample where its rivals are that fast
 FEW = 3

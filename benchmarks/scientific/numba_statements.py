@@ -60,7 +60,8 @@ def go_fast(a):
 
 def softmax(x):
     rows = (x.shape[0], x.shape[1], x.shape[2], 1)
-    highest = np.full(rows, -np.inf, dtype=x.dtype)
+    highest = np.empty(rows, dtype=x.dtype)  # of np.full the parallel form does not know that the last extent is 1
+    highest[:] = -np.inf
     for i in range(x.shape[3]):
         highest[:, :, :, 0] = np.maximum(highest[:, :, :, 0], x[:, :, :, i])
     e = np.exp(x - highest)

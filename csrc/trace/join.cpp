@@ -280,6 +280,17 @@ Traced merge(Context& context, std::span<Value* const> when, std::span<const Tra
     }
     return tuple_of(std::move(items));
   }
+  if (results[0].kind == Kind::range) {
+    Traced out = results[0];
+    for (size_t k = 0; k < out.items.size(); k++) {
+      std::vector<Traced> column;
+      for (const Traced& r : results) column.push_back(r.items.at(k));
+      const std::optional<int64_t> first = known_integer(column[0].value);
+      const auto same = [&](const Traced& t) { return first && known_integer(t.value) == first; };
+      if (!std::all_of(column.begin(), column.end(), same)) out.items[k] = merge(context, when, column);
+    }
+    return out;
+  }
   const auto is_array = [](const Traced& r) { return r.kind == Kind::zero_d; };
   if (std::all_of(results.begin(), results.end(), is_array)) {
     std::vector<Traced> scalars;

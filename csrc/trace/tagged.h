@@ -50,7 +50,7 @@ bool holds(ir::DType, const Traced&);
 /// them are known to fit, a loop then works on that dtype.
 std::optional<ir::DType> narrower(const Join&);
 
-/// results[i] where when[i] holds (exactly one does): a scalar, or a tuple of scalars.
+/// results[i] where when[i] holds (exactly one does): a scalar, a tuple of scalars, or a range.
 Traced merge(Context&, std::span<ir::Value* const> when, std::span<const Traced> results);
 
 /// f(context, t) for every alternative of a tagged scalar.

@@ -23,6 +23,7 @@ TRIPS = (
     "range(k[i], 4)",
     "range(n % 4)",
     "range(3 if x[i] > 0 else 0)",
+    "range(k[i] if x[i] > 0 else 2)",
     "range(i // 30)",
     "range(5, 5 - k[i], -1)",
 )

@@ -250,6 +250,51 @@ def test_ints_beyond_a_float_stay_what_they_are(function, big, dtype):
     assert compiled.stats()["declined"] == 0
 
 
+@case(np.arange(9) % 7 + 1)
+@case((np.arange(9) % 7 + 1).astype(np.uint64))
+@case((np.arange(9) % 7 - 3).astype(np.int8))
+def a_bound_that_is_an_int_or_an_element(a):
+    s, k = 0, 3
+    # pragma sequential for
+    for i in range(len(a)):
+        m = 3 if i % 2 else a[i]
+        for j in range(m):
+            s += j * int(a[j])
+        for j in range(m, 9):
+            s -= j
+        for j in range(9, k, -2):
+            s += 5 * j
+        k = a[i] if a[i] < 5 else 2
+    return s, k, j, m
+
+
+@case(np.arange(9) % 7 + 1)
+def a_step_that_is_an_int_or_an_element(a):
+    s = 0
+    # pragma sequential for
+    for i in range(len(a)):
+        k = 3
+        if i % 2:
+            k = a[i]
+        for j in range(0, 9, k):
+            s += j * i
+    return s, k
+
+
+@case(np.arange(9) % 7 + 1, 40)
+def a_bound_of_a_helper_that_is_an_int_or_an_element(a, n):
+    def counted(k):
+        return range(k, n)
+
+    s = 0
+    # pragma parallel for
+    for i in range(len(a)):
+        m = n - i if a[i] > 2 else a[i]
+        for j in counted(m):
+            s += j
+    return s
+
+
 @pytest.mark.parametrize(
     ("function", "args", "options"), CASES, ids=[f"{c[0].__name__}-{i}" for i, c in enumerate(CASES)]
 )

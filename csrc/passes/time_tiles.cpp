@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "ir/builder.h"
@@ -44,6 +45,10 @@ constexpr std::string_view kStage = "time_tiles";
 constexpr int64_t kCache = int64_t{768} << 10;
 constexpr int64_t kStrip = int64_t{16} << 10;
 constexpr int64_t kTile = int64_t{64} << 10;
+// Bytes of a last-level cache; operations for each byte of an element's operands and results that take as long as its
+// way from there.
+constexpr int64_t kLastCache = int64_t{16} << 20;
+constexpr double kOpsForByte = 0.5;
 // Bytes of rows that are single elements of a few arrays.
 constexpr int64_t kElements = 64;
 // Blocks that each worker gets, where there are rows enough, and workers where nobody said how many.
@@ -119,6 +124,23 @@ class Tiler : Arithmetic {
     return most(total, i64(1));
   }
 
+  /// Do the phases' elements take longer to compute than to come from a cache that all workers share?
+  bool computes_more() const {
+    int64_t ops = 0, bytes = 0;
+    for (const Phase& phase : stencil_.phases) {
+      std::set<const Value*> views;
+      const auto count = [&](const Op& op) {
+        if (is_access(op) && views.insert(op.view()).second) bytes += ir::size_of(op.view()->type.dtype);
+        ops += ir::is_pure(op.code) && op.code != Opcode::const_ && op.result() && ir::is_real(op.result()->type.dtype);
+      };
+      for (const Op* op : phase.ops) {
+        count(*op);
+        for (Block* block : op->blocks) ir::walk(*block, [&](const Op& inner) { count(inner); });
+      }
+    }
+    return static_cast<double>(ops) >= kOpsForByte * static_cast<double>(bytes);
+  }
+
   void choose_sizes() {
     trips_ = emit_trips(b_, loop_);
     for (const Phase& phase : stencil_.phases) {
@@ -157,10 +179,11 @@ class Tiler : Arithmetic {
       Value* one_each = over(add(over(count_, i64(workers)), -starts), i64(slopes));
       steps_ = least(steps_, most(several, least(one_each, i64(kFewSteps))));
     }
-    // What stays in the workers' caches is read as fast without tiles; of rows that are elements barriers take the
-    // time.
+    // What stays in the workers' caches is read as fast without tiles, and so is what all of them share where elements
+    // take many operations; of rows that are elements barriers take the time.
     Value* bytes = mul(count_, row);
-    Value* beyond = b_.op(Opcode::gt_, {bytes, i64(2 * workers * kCache)});
+    const int64_t own = 2 * workers * kCache;
+    Value* beyond = b_.op(Opcode::gt_, {bytes, i64(computes_more() ? std::max(own, kLastCache) : own)});
     Value* elements = b_.op(Opcode::le_, {row, i64(kElements)});
     pays_ = b_.op(Opcode::and_, {b_.op(Opcode::ge_, {steps_, i64(2)}), b_.op(Opcode::or_, {beyond, elements})});
     steps_ = most(steps_, i64(1));

@@ -203,13 +203,17 @@ class Rows {
       inner = loop;
     }
     if (around.empty()) return false;
-    // What a loop around goes over again is in the caches: rows next to each other leave as many for the workers. What
-    // comes from memory is best read in long stretches: rows of the outermost loop lie far apart.
+    // Rows of the outermost loop lie far apart: what comes from memory is best read in long stretches, and of planes
+    // that no first-level cache holds two share most of what they need.
     const bool again = is_swept_again(row, loop);
     if (loop && !again) return false;
-    if (!again) std::reverse(around.begin(), around.end());
-    return std::any_of(around.begin(), around.end(),
-                       [&](Op* target) { return pays(row, *target) && jam(row, *target); });
+    bool changed = false;
+    for (auto target = around.rbegin(); target != around.rend(); ++target) {
+      changed |= pays(row, **target) && jam(row, **target);
+      // The loop as written does what is left, all where there are too few rows for the workers.
+      if (changed && !again) break;
+    }
+    return changed;
   }
 
   /// Does a loop, from this one outwards, go over the same elements again?

@@ -119,10 +119,11 @@ Variant& Plans::variant(const KernelShape& shape) {
   made.text_seconds = lap();
   Source source;
   source.name = made.code.entry + ".cu";
-  source.text = with_each_line(made.code.text);
+  source.text = tells_lines_ ? with_each_line(made.code.text) : without_lines(made.code.text);
   source.headers = {{"appy_ptx.h", std::string(ptx_header)}, {"appy_device.h", std::string(device_header)}};
   if (made.code.tiles) source.headers.push_back({"appy_product.h", std::string(product_header)});
-  source.options = {"--std=c++17", "--fmad=false", "--extra-device-vectorization", "--generate-line-info"};
+  source.options = {"--std=c++17", "--fmad=false", "--extra-device-vectorization"};
+  if (tells_lines_) source.options.push_back("--generate-line-info");
   const Image image = cached_compile(source, device_.properties().compute_capability, &made.from_disk);
   made.image_seconds = lap();
   made.module = device_.load(image);

@@ -119,6 +119,7 @@ class Plans {
   std::string fingerprint_;                                   // of the kernel, for what tuning keeps
   const Wish wish_ = Wish::of_environment();
   const std::string delays_ = delays_of_environment();
+  const bool tells_lines_ = lines_of_environment();
   std::map<KernelShape, Variant> variants_;
   std::vector<Plan> plans_;
   size_t replaced_ = 0;

@@ -224,6 +224,11 @@ std::string delays_of_environment() {
   return text && *text ? std::to_string(std::strtoull(text, nullptr, 10)) : "";
 }
 
+bool lines_of_environment() {
+  const char* text = std::getenv("APPY_CUDA_LINES");
+  return text && *text && std::strcmp(text, "0") != 0;
+}
+
 size_t bytes_of(const Sizes& sizes, const ArrayUse& use, const ArraySize& array, int64_t owners) {
   return static_cast<size_t>(std::max<int64_t>(sizes.elements(array), 1) * owners) *
          static_cast<size_t>(ir::size_of(use.alloc->result()->type.dtype));

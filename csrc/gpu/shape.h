@@ -54,6 +54,9 @@ struct Wish {
 /// APPY_CUDA_DELAYS: a number, or empty.
 std::string delays_of_environment();
 
+/// APPY_CUDA_LINES: does machine code carry the lines of the source?
+bool lines_of_environment();
+
 /// KernelShape::tiles with this size for each nest.
 uint64_t tiles_everywhere(TileSize);
 

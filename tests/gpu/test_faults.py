@@ -638,3 +638,30 @@ def test_explain_tells_of_kernels_and_transfers(script):
         """)
     script("HOW = 'compiled by NVRTC in '\n" + text.replace("+ 1", "+ 17"), APPY_EMULATOR_ORDER="forward")
     script("HOW = 'read from the cache in '\n" + text.replace("+ 1", "+ 17"))
+
+
+def test_a_function_that_moves_finds_its_kernel(script, tmp_path):
+    """Machine code carries the lines of the source, and depends on them, only where that is asked for."""
+    text = """
+        SOURCE = '''
+        @appy.jit(strict=True)
+        def moving(a):
+            # pragma parallel for simd
+            for i in range(a.shape[0]):
+                a[i] = a[i] * 3 + 1
+        '''
+        how = []
+        for lines in (0, 7):
+            path = os.path.join(os.path.dirname(__file__), f"moving{lines}.py")
+            with open(path, "w") as file:
+                file.write("import appy" + "\\n" * lines + textwrap.dedent(SOURCE))
+            module = importlib.machinery.SourceFileLoader("moving", path).load_module()
+            module.moving(x)
+            appy.synchronize()
+            (one,) = appy.explain(module.moving).regions[0]["specializations"]
+            how.append("compiled by NVRTC" in one["summary"])
+        print(how)
+        """
+    text = "import importlib.machinery, textwrap\n" + textwrap.dedent(text)
+    assert "[True, False]" in script(text, cache=tmp_path / "without")
+    assert "[True, True]" in script(text, cache=tmp_path / "with", APPY_CUDA_LINES="1")

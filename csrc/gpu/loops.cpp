@@ -373,12 +373,13 @@ void Writer::along_lanes(const Op& op) {
     in_pieces(op, "team.lane", "kLanes", n, pieces_in_flight(op));
     open("else");
   }
-  open("for (i64 " + k + (columns_ ? " = threadIdx.x / kColumns; " : " = team.lane; ") + k + " < " + n + "; " + k +
+  copies_ = !columns_ && only_copies(op);  // which the thread does not wait for
+  open(not_unrolled(copies_ || copies_back(op)) + "for (i64 " + k +
+       (columns_ ? " = threadIdx.x / kColumns; " : " = team.lane; ") + k + " < " + n + "; " + k +
        (columns_ ? " += kBlock / kColumns)" : " += kLanes)"));
   loops_.push_back(&op);
   declare_variable(op, k);
   if (keeps_last(op)) put(at_ + " = " + k + ";");
-  copies_ = !columns_ && only_copies(op);
   block(*op.blocks[0]);
   copies_ = false;
   loops_.pop_back();
@@ -448,8 +449,8 @@ void Writer::along_repeated(const Op& op, const std::string& alone) {
   level_ = Level::thread;
   const std::string n = declare_trips(op), k = names_.fresh("", "k");
   put("const bool " + alone + " = " + n + " <= 2 * kBlock;");
-  open("for (i64 " + k + " = " + alone + " ? (i64)threadIdx.x : team.thread; " + k + " < " + n + "; " + k +
-       " += " + alone + " ? (i64)kBlock : team.threads)");
+  open(not_unrolled(true) + "for (i64 " + k + " = " + alone + " ? (i64)threadIdx.x : team.thread; " + k + " < " + n +
+       "; " + k + " += " + alone + " ? (i64)kBlock : team.threads)");
   loops_.push_back(&op);
   declare_variable(op, k);
   block(*op.blocks[0]);
@@ -497,7 +498,8 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
       in_pieces(last, plane + ".x", plane + ".x_step", n, 1, rows);
       open("else");
     }
-    open("for (i64 " + x + " = " + plane + ".x; " + x + " < " + n + "; " + x + " += " + plane + ".x_step)");
+    open(not_unrolled(options_.shape.unroll == 1) + "for (i64 " + x + " = " + plane + ".x; " + x + " < " + n + "; " +
+         x + " += " + plane + ".x_step)");
     loops_.push_back(&last);
     declare_variable(last, x);
     if (rows) {

@@ -240,7 +240,8 @@ void Writer::in_pieces(const Op& loop, const std::string& first, const std::stri
   loops_.push_back(&loop);
   for (const int pieces : deep > 1 ? std::vector<int>{deep, 1} : std::vector<int>{1}) {
     const std::string before = pieces > 1 ? " + " + steps(pieces - 1) : "";
-    open("for (; " + k + before + " + " + std::to_string(count - 1) + " < " + n + "; " + k + " += " + steps(pieces) +
+    const bool few = pieces == 1 && (deep > 1 || options_.shape.unroll == 1);
+    open(not_unrolled(few) + "for (; " + k + before + " + " + std::to_string(count - 1) + " < " + n + "; " + k + " += " + steps(pieces) +
          ")");
     std::vector<std::string> at;
     for (int piece = 0; piece < pieces; ++piece) {
@@ -254,8 +255,7 @@ void Writer::in_pieces(const Op& loop, const std::string& first, const std::stri
     in_piece_ = 1;
     close();
   }
-  // There are few: the compiler need not unroll them.
-  open("_Pragma(\"unroll 1\") for (; " + k + " < " + n + "; ++" + k + ")");
+  open(not_unrolled(true) + "for (; " + k + " < " + n + "; ++" + k + ")");
   if (rows) {
     declare_variable(loop, k);
     side_by_side(loop, nullptr, *rows, once);

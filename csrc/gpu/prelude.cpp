@@ -593,6 +593,26 @@ APPY_INLINE bool take_turns(i64 from, int all, Row (&rows)[kRows], const Head& h
   return !kQuick || !__any_sync(0xffffffffu, missed);
 }
 
+/// The same where quotients have to be found by `/`. It is rare: rows in memory let loops be loops, which are a fraction
+/// of the code.
+template <int kRows, class Row, class Head, class Ahead, class Step>
+APPY_INLINE void take_turns_by_division(i64 from, int all, Row (&rows)[kRows], const Head& head, const Ahead& ahead,
+                                        const Step& step) {
+  const int lane = (int)threadIdx.x % 32;
+#pragma unroll 1
+  for (int turn = 0; turn < all; ++turn) {
+    const int m = turn / 32;
+    Quotients quotients = {false, false};
+    const auto mine = head(from + (lane + 32 * m), rows[m], quotients);
+    const auto told = shuffle(mine, turn % 32, 0xffffffffu, 32);
+#pragma unroll 1
+    for (int n = m; n < kRows; ++n) {
+      const int row = lane + 32 * n;
+      if (row > turn && row < all) step(from + row, from + turn, told, ahead(from + row, from + turn), rows[n]);
+    }
+  }
+}
+
 /// Iterations [from, until), 32 * kRows at most, by a worker's first warp. A lane has row i in turn `i - from`, 32
 /// turns apart: whose turn it is tells the others what `head` makes of its row, and each changes its rows behind that by
 /// `step`. What `ahead` loads for that does not wait for it; a worker that is a warp has no copy near to it and loads for
@@ -609,13 +629,15 @@ APPY_INLINE void substitute(i64 from, i64 until, const First& first, const Head&
     for (int m = 0; m < kRows; ++m) {
       if (lane + 32 * m < all) rows[m] = first(from + (lane + 32 * m));
     }
-    Row begun[kRows];
-#pragma unroll
-    for (int m = 0; m < kRows; ++m) begun[m] = rows[m];
     if (!take_turns<kLanes, kRows, kDivides, Row, Near>(from, all, rows, head, ahead, step)) {
+      Row again[kRows] = {};
+#pragma unroll 1
+      for (int m = 0; m < kRows; ++m) {
+        if (lane + 32 * m < all) again[m] = first(from + (lane + 32 * m));
+      }
+      take_turns_by_division<kRows>(from, all, again, head, ahead, step);
 #pragma unroll
-      for (int m = 0; m < kRows; ++m) rows[m] = begun[m];
-      take_turns<kLanes, kRows, false, Row, Near>(from, all, rows, head, ahead, step);
+      for (int m = 0; m < kRows; ++m) rows[m] = again[m];
     }
 #pragma unroll
     for (int m = 0; m < kRows; ++m) {

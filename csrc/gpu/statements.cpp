@@ -196,6 +196,15 @@ bool Writer::only_copies(const Op& loop) const {
   return any;
 }
 
+/// What is loaded lies in shared memory and is stored as it is.
+bool Writer::copies_back(const Op& loop) const {
+  const Op* load = loop.blocks[0]->first;
+  while (ir::is_pure(load->code)) load = load->next;
+  const Op* store = load->next;
+  return load->code == Opcode::load_ && is_in_shared(*load->view()) && store->code == Opcode::store_ &&
+         store->operands[0] == load->result() && store->next->code == Opcode::yield_;
+}
+
 /// Loops that begin copies may follow each other; whatever else comes needs them done.
 void Writer::await_copies_before(const Op& op) {
   if (!ahead_ || level_ == Level::thread) return;

@@ -162,7 +162,9 @@ void Writer::along_line(const Op& loop) {
     loops_.pop_back();
     close();
   }
-  open("for (; " + k + " < " + n + "; " + k + " += team.threads)");
+  // Few iterations are left for it, where others are side by side; and where none are, a thread has few at all.
+  const bool few = can_unroll(loop, nullptr) || options_.shape.unroll == 1;
+  open(not_unrolled(few) + "for (; " + k + " < " + n + "; " + k + " += team.threads)");
   loops_.push_back(&loop);
   declare_variable(loop, k);
   if (keeps_last(loop)) put(at_ + " = " + k + ";");
@@ -222,7 +224,7 @@ bool Writer::in_chains(const Op& op) {
        ")");
   for (int chain = 0; chain < kChains; ++chain) iteration(chain);
   close();
-  open("for (; " + k + " < " + end + "; ++" + k + ")");
+  open(not_unrolled(true) + "for (; " + k + " < " + end + "; ++" + k + ")");
   iteration(0);
   close();
   loops_.pop_back();

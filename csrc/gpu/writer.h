@@ -63,6 +63,7 @@ class Writer {
   bool is_in_shared(const ir::Value& view) const;
   bool is_copy(const ir::Op& load) const;
   bool only_copies(const ir::Op& loop) const;
+  bool copies_back(const ir::Op& loop) const;
   void await_copies_before(const ir::Op&);
   const ir::Op* stays(const ir::Op& store) const;
   std::vector<const ir::Value*> declare_divisors(const ir::Op& loop);
@@ -169,6 +170,9 @@ class Writer {
                       const std::vector<std::pair<const ir::Op*, std::string>>& at, const std::string& begin = {});
 
   // Text.
+  /// What stands before a loop of which a thread has few iterations, or that waits for nothing: by itself the compiler
+  /// makes four of one, with a division that counts them, and takes twice as long.
+  static std::string not_unrolled(bool holds) { return holds ? "_Pragma(\"unroll 1\") " : ""; }
   void put(const std::string& text) { body_ += std::string(2 * depth_, ' ') + text + "\n"; }
   void open(const std::string& text) { put(text + " {"), ++depth_; }
   void close(const std::string& more = "") { --depth_, put("}" + more); }

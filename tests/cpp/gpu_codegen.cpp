@@ -126,6 +126,22 @@ TEST(Codegen, NeighbouringRowsAtOnce) {
                       " = x["});
 }
 
+TEST(Codegen, LoopsOfFewIterationsStayLoops) {
+  const auto graph = graph_of(kTwo, R"(%n = dim 0 %x : i64
+    for parallel annotated %i = %zero to %n step %one {
+      %v = load %x[%i] : f64
+      %w = mul %v, %half : f64
+      store %w, %y[%i]
+      yield
+    }
+    yield
+  )");
+  const std::string rest = "_Pragma(\"unroll 1\") for (; k_0 < n_0; k_0 += team.threads) {";
+  expect_lines(code_of(*graph, 1), {"i64 k_0 = team.thread;\n  " + rest});
+  // The compiler may have more of the loop that has several iterations at once.
+  expect_lines(code_of(*graph, 4), {"i64 k_0 = team.thread;\n  for (; k_0 < n_0 - ", "\n  " + rest});
+}
+
 TEST(Codegen, LinesOfTheSource) {
   auto graph = graph_of(kTwo, R"(%n = dim 0 %x : i64
     for parallel annotated %i = %zero to %n step %one {

@@ -88,6 +88,28 @@ def planes(a, b, c):
     b[:, :] = y[:, :, 0] + y[:, :, 1] - y[:, :, 2]
 
 
+def planes_again(a, b, c):
+    # Few planes are left to the loop as written, whose rows run together.
+    x = np.stack([a + c[0], a - c[1], a * c[2], a], axis=0)
+    x = np.concatenate([x] * (1 + a.shape[1] // 9), axis=0)
+    y = x * 2
+    # pragma sequential for
+    for _ in range(3):
+        # pragma parallel for
+        for i in range(1, x.shape[0] - 1):
+            for j in range(1, x.shape[1] - 1):
+                # pragma simd
+                for k in range(1, x.shape[2] - 1):
+                    y[i, j, k] = x[i + 1, j, k] - x[i - 1, j, k] + x[i, j + 1, k] - x[i, j - 1, k] + x[i, j, k]
+        # pragma parallel for
+        for i in range(1, x.shape[0] - 1):
+            for j in range(1, x.shape[1] - 1):
+                # pragma simd
+                for k in range(1, x.shape[2] - 1):
+                    x[i, j, k] = y[i + 1, j, k] - y[i - 1, j, k] + y[i, j + 1, k] - y[i, j - 1, k] + y[i, j, k]
+    b[:, :] = x[1] + y[2]
+
+
 def above_first(a, b, c):
     # An iteration needs the row before: nothing may mix.
     # pragma sequential for
@@ -134,6 +156,7 @@ PROGRAMS = [
     divergence,
     swept,
     planes,
+    planes_again,
     above_first,
     far_apart,
     triangle,
@@ -161,7 +184,7 @@ def test_rows_run_together_as_alone(program, dtype, exact):
             np.testing.assert_array_equal(x, y)
 
 
-@pytest.mark.parametrize("program", [five_points, filtered, diffused, swept, planes])
+@pytest.mark.parametrize("program", [five_points, filtered, diffused, swept, planes, planes_again])
 def test_they_do(program):
     compiled = appy.jit(strict=True)(program)
     compiled(*arguments((34, 19), np.float64))

@@ -292,7 +292,7 @@ class RegionCache::Impl {
 
     const auto variants = variants_of(scope, may_alias);
     const bool any_int = variants >= max_ranges;
-    trace::Result traced = trace::trace(region(may_alias, any_int, any_int || is_full(variants > 0 ? 2 : 4)), scope);
+    trace::Result traced = trace::trace(region(may_alias, any_int, any_int || leaves_room(scope, variants > 0)), scope);
     ir::Graph& graph = *traced.graph;
     graph.name = options_.name;
     report.trace_seconds = lap();
@@ -463,6 +463,15 @@ class RegionCache::Impl {
 
   /// All places but one part of so many are taken.
   bool is_full(size_t parts) const { return compiled_.size() >= max_specializations - max_specializations / parts; }
+
+  /// Are other extents of known types to get no specialization of their own any more? New types get theirs up to the
+  /// end.
+  bool leaves_room(const Scope& scope, bool varies) const {
+    if (!is_full(varies ? 2 : 4)) return false;
+    return std::any_of(compiled_.begin(), compiled_.end(), [&](const std::unique_ptr<Compiled>& compiled) {
+      return compiled->code->guards().matches_types(scope);
+    });
+  }
 
   void count(uint64_t Stats::*counter) { stats_.*counter += 1, totals.*counter += 1; }
 

@@ -215,7 +215,7 @@ bool Guards::read(const Step& step, const Scope& scope, Entry& entry, PyObject**
   return false;
 }
 
-bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges) const {
+bool Guards::pass(const Step& step, PyObject* object, Entry& entry, Compared compared) const {
   if (!object) return step.guard == Guard::absent;
   switch (step.guard) {
     case Guard::absent:
@@ -245,7 +245,7 @@ bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges)
       }
       ir::Word word;
       if (!read_word(object, step.scalar, &word)) return false;
-      if (ranges && step.scalar.kind == ScalarKind::py_int) {
+      if (compared == Compared::all && step.scalar.kind == ScalarKind::py_int) {
         auto value = static_cast<int64_t>(word);
         if (value < step.range.lo || value > step.range.hi) return false;
       }
@@ -255,7 +255,7 @@ bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges)
     case Guard::array:
       break;
   }
-  if (step.library != Library::numpy) return pass_foreign(step, object, entry);
+  if (step.library != Library::numpy) return pass_foreign(step, object, entry, compared);
   if (!PyArray_CheckExact(object)) return false;
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   PyArray_Descr* descr = PyArray_DESCR(array);
@@ -265,7 +265,7 @@ bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges)
   auto rank = static_cast<size_t>(step.rank);
   if (step.inner && rank && shape[rank - 1] > 1 && strides[rank - 1] != descr->elsize && PyArray_SIZE(array))
     return false;
-  for (size_t d = 0; step.asked >> d; d++)
+  for (size_t d = 0; compared != Compared::types && step.asked >> d; d++)
     if ((step.asked >> d & 1) && (shape[d] == 1) != (step.single >> d & 1)) return false;
   if (step.same_view_as >= 0) {
     return object == entry.objects[static_cast<size_t>(step.same_view_as)] ||
@@ -281,7 +281,7 @@ bool Guards::pass(const Step& step, PyObject* object, Entry& entry, bool ranges)
   return true;
 }
 
-bool Guards::pass_foreign(const Step& step, PyObject* object, Entry& entry) const {
+bool Guards::pass_foreign(const Step& step, PyObject* object, Entry& entry, Compared compared) const {
   if (Py_TYPE(object) != step.cls) return false;
   ForeignArray a;
   if (read_array(step.library, object, &a)) return false;
@@ -293,7 +293,7 @@ bool Guards::pass_foreign(const Step& step, PyObject* object, Entry& entry) cons
   if ((step.flags & NPY_ARRAY_F_CONTIGUOUS) && !a.is_contiguous(true)) return false;
   if (step.inner && !a.is_inner()) return false;
   const auto rank = static_cast<size_t>(step.rank);
-  for (size_t d = 0; step.asked >> d; d++)
+  for (size_t d = 0; compared != Compared::types && step.asked >> d; d++)
     if ((step.asked >> d & 1) && (a.shape[d] == 1) != (step.single >> d & 1)) return false;
   if (a.owner) entry.keep(a.owner.release());
   if (a.stream) entry.streams.push_back(a.stream);
@@ -328,7 +328,7 @@ bool Guards::overlapping(const Entry& entry) const {
   return false;
 }
 
-int Guards::first_mismatch(const Scope& scope, Entry& entry, bool ranges) const {
+int Guards::first_mismatch(const Scope& scope, Entry& entry, Compared compared) const {
   entry.release();
   entry.args.reserve(words_);
   PyObject** objects = entry.objects.reserve(steps_.size());
@@ -337,10 +337,10 @@ int Guards::first_mismatch(const Scope& scope, Entry& entry, bool ranges) const 
     bool passes = read(steps_[i], scope, entry, &objects[i]);
     // Reading an array of another library may run code, which may drop what the frame has.
     if (foreign_ && objects[i]) entry.keep(Py_NewRef(objects[i]));
-    passes = passes && pass(steps_[i], objects[i], entry, ranges);
+    passes = passes && pass(steps_[i], objects[i], entry, compared);
     if (!passes) return static_cast<int>(i);
   }
-  if (!ranges) return -1;
+  if (compared != Compared::all) return -1;
   const auto differs = [&](const Formula& extent) { return extent(entry.args.data()) != 1; };
   if (std::any_of(single_.begin(), single_.end(), differs)) return static_cast<int>(steps_.size());
   return -1;
@@ -358,7 +358,12 @@ bool Guards::fits(const Scope& scope) const {
 
 bool Guards::matches_beside_ranges(const Scope& scope) const {
   Entry entry;
-  return first_mismatch(scope, entry, false) < 0;
+  return first_mismatch(scope, entry, Compared::beside_ranges) < 0;
+}
+
+bool Guards::matches_types(const Scope& scope) const {
+  Entry entry;
+  return first_mismatch(scope, entry, Compared::types) < 0;
 }
 
 bool Guards::overlaps(const Scope& scope) const {

@@ -69,6 +69,9 @@ class Guards {
   /// True if every input passes, were it not for the ranges of Python ints and slices of one element.
   bool matches_beside_ranges(const Scope&) const;
 
+  /// True if every input passes, were it not for any extents of 1 either.
+  bool matches_types(const Scope&) const;
+
   /// True if match() is, and no extent is 1 that was something else when the signature was traced.
   bool fits(const Scope&) const;
 
@@ -112,10 +115,11 @@ class Guards {
   struct Pair {
     int a, b;
   };
-  int first_mismatch(const Scope&, Entry&, bool ranges = true) const;
+  enum class Compared : uint8_t { types, beside_ranges, all };
+  int first_mismatch(const Scope&, Entry&, Compared = Compared::all) const;
   bool read(const Step&, const Scope&, Entry&, PyObject**) const;
-  bool pass(const Step&, PyObject*, Entry&, bool ranges) const;
-  bool pass_foreign(const Step&, PyObject*, Entry&) const;
+  bool pass(const Step&, PyObject*, Entry&, Compared) const;
+  bool pass_foreign(const Step&, PyObject*, Entry&, Compared) const;
   Extent extent_of(const Entry&, int input) const;
   bool overlapping(const Entry&) const;
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "support/check.h"
 
@@ -200,7 +201,8 @@ std::string literal(DType t, ir::Word word) {
       for (int digits = 1; digits < (wide ? 17 : 9); ++digits) {
         char shorter[64];
         std::snprintf(shorter, sizeof shorter, "%.*g", digits, value);
-        if (wide ? std::stod(shorter) == value : std::stof(shorter) == static_cast<float>(value)) {
+        if (wide ? std::strtod(shorter, nullptr) == value
+                 : std::strtof(shorter, nullptr) == static_cast<float>(value)) {
           std::snprintf(text, sizeof text, "%s", shorter);
           break;
         }

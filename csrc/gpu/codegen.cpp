@@ -124,7 +124,12 @@ void Writer::before_given(const Op& op, const Op*& nest) {
   if (&op == nest) {
     if (code_.before_given) put("if (" + first + ") return;");
     nest = nullptr;
-    return statement(op);
+    for (const Op* at = options_.shape.stored ? op.next : &op; at; at = at->next) {
+      code_.behind_given |= !ir::is_pure(at->code) && at->code != Opcode::alloc_ && at->code != Opcode::yield_ &&
+                            at->code != Opcode::barrier_ && !options_.made.count(at);
+    }
+    if (!options_.shape.stored) statement(op);
+    return;
   }
   if (op.code == Opcode::alloc_) return statement(op);
   const Op* next = op.next;

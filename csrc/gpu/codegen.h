@@ -28,6 +28,7 @@ struct KernelShape {
   uint64_t tiles = 0;   // TileSize of nests that may have tiles: two bits each, in the graph's order
   bool shared = false;  // arrays of a worker's own are in shared memory: their addresses count from its start
   int given = -1;       // the number of the nest whose sums a library has computed, or -1
+  bool stored = false;  // it has done all of the nest
   bool in_shared(ArrayOwner owner) const {
     return shared && (owner == ArrayOwner::worker || owner == ArrayOwner::block);
   }
@@ -52,9 +53,9 @@ struct KernelCode {
   /// many elements each has room for.
   size_t words = 0;
   /// Where sums are given: the first of three words, their address, the elements from one row to the next, and whether
-  /// the launch is the one before them; and whether there is anything to do in that.
+  /// the launch is the one before them; and whether there is anything to do in that, and in the other one.
   size_t given_words = 0;
-  bool before_given = false;
+  bool before_given = false, behind_given = false;
   std::vector<ArrayUse> arrays;
   size_t partial_bytes = 0;  // of one partial result; 0 where blocks never combine any
   size_t shared_bytes = 0;   // of dynamic shared memory

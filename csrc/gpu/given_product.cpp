@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 
 #include "passes/loops.h"
 
@@ -51,7 +53,13 @@ std::optional<GivenProduct> given(const ir::Graph& graph, const HostPart& part, 
   }
   const bool mirrored = p.terms == 2;
   if (mirrored && (!(a[0] == b[1]) || !(a[1] == b[0]))) return {};
-  return GivenProduct{nest, a[0], b[0], type, mirrored};
+  GivenProduct out{nest, a[0], b[0], {}, type, mirrored};
+  const ProductSize& size = part.products[nest];
+  const ir::Value& init = *p.steps->operands[3];
+  const bool from_zero = init.op && init.op->code == Opcode::const_ && init.op->imm == 0;
+  if (p.rectangular && !mirrored && from_zero && size.store && size.store->view()->type.dtype == type)
+    out.c = operand_of(graph, part, unaligned, *size.store, p.rows(), p.columns());
+  return out;
 }
 
 struct Extents {
@@ -73,6 +81,18 @@ bool has(const WholeProduct::Operand& operand, int64_t rows, int64_t columns, co
     if (operand.first[d] < 0 || operand.first[d] + used > extent) return false;
   }
   return true;
+}
+
+/// What sums are multiplied by; nothing where that is not a product with it to 1.5 units in the last place, or the
+/// library would not compute sums at all.
+std::optional<double> scale_of(const GivenProduct& product, const Sizes& sizes) {
+  const ProductSize& size = sizes.part().products[product.nest];
+  const auto word = static_cast<ir::Word>(sizes.at(size.scale, 0));
+  double by = std::bit_cast<double>(word);
+  if (product.type == ir::DType::f32_) by = std::bit_cast<float>(static_cast<uint32_t>(word));
+  if (size.divides) by = product.type == ir::DType::f32_ ? 1 / static_cast<float>(by) : 1 / by;
+  const bool normal = product.type == ir::DType::f32_ ? std::isnormal(static_cast<float>(by)) : std::isnormal(by);
+  return normal ? std::optional(by) : std::nullopt;
 }
 
 /// Of the sums a row at a time; operands that lie in columns are columns of a matrix.
@@ -112,6 +132,16 @@ bool pays(const GivenProduct& product, const Sizes& sizes) {
   return tiles / rate > 20e6 && all / 50 + 10e6 < tiles / rate;
 }
 
+bool stores(const GivenProduct& product, const Sizes& sizes, std::span<const ir::Word> arguments) {
+  if (!product.c || !scale_of(product, sizes)) return false;
+  const Extents e = extents_of(product, sizes);
+  const std::vector<ir::Word> nowhere(sizes.part().arrays.size());
+  const Matrix a = matrix_of(product.a, e.rows, e.steps, sizes, arguments, nowhere),
+               b = matrix_of(product.b, e.columns, e.steps, sizes, arguments, nowhere),
+               c = matrix_of(*product.c, e.rows, e.columns, sizes, arguments, nowhere);
+  return takes(c, a, b.transposed());
+}
+
 GivenSums sums_of(const GivenProduct& product, const Sizes& sizes) {
   const Extents e = extents_of(product, sizes);
   constexpr int64_t line = 16;  // elements, or two lines of memory: so that the library may store whole ones
@@ -125,8 +155,10 @@ bool multiply(const GivenProduct& product, const Device& device, Stream stream, 
   const Extents e = extents_of(product, sizes);
   const Matrix a = matrix_of(product.a, e.rows, e.steps, sizes, arguments, made),
                b = matrix_of(product.b, e.columns, e.steps, sizes, arguments, made);
-  return multiply(device, stream, product.type == ir::DType::f64_, 1, 0,
-                  sums_at(sums, e, sums_of(product, sizes).leading), a, b.transposed(), problem);
+  const Matrix c = sums ? sums_at(sums, e, sums_of(product, sizes).leading)
+                        : matrix_of(*product.c, e.rows, e.columns, sizes, arguments, made);
+  const double by = sums ? 1 : *scale_of(product, sizes);
+  return multiply(device, stream, product.type == ir::DType::f64_, by, 0, c, a, b.transposed(), problem);
 }
 
 }  // namespace appy::gpu

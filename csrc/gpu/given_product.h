@@ -14,6 +14,8 @@ namespace appy::gpu {
 struct GivenProduct {
   size_t nest = 0;  // its number among those of the form of a product
   WholeProduct::Operand a, b;
+  /// Where nothing but a multiple of the sums is stored, and of all: so may the library do.
+  std::optional<WholeProduct::Operand> c;
   ir::DType type = ir::DType::f64_;
   /// A sum is that of its row and column and the one of its column and row.
   bool mirrored = false;
@@ -28,13 +30,17 @@ bool takes(const GivenProduct&, const Sizes&, std::span<const ir::Word> argument
 /// Is the library expected to be faster than tiles?
 bool pays(const GivenProduct&, const Sizes&);
 
+/// May the library store the multiples itself?
+bool stores(const GivenProduct&, const Sizes&, std::span<const ir::Word> arguments);
+
 /// Elements from one row of the sums to the next, and how many there are in all.
 struct GivenSums {
   int64_t leading = 0, elements = 0;
 };
 GivenSums sums_of(const GivenProduct&, const Sizes&);
 
-/// Computes the sums; false, and why in `problem`, where the library cannot. As multiply() of whole_product.h.
+/// Computes the sums, or with `sums` 0 stores their multiples; false, and why in `problem`, where the library cannot.
+/// As multiply() of whole_product.h.
 bool multiply(const GivenProduct&, const Device&, Stream, const Sizes&, std::span<const ir::Word> arguments,
               std::span<const ir::Word> made, uint64_t sums, std::string& problem);
 

@@ -301,6 +301,28 @@ class Splitter {
     size.rows = at_most(p.rows());
     size.columns = at_most(p.columns());
     size.steps = p.uneven == passes::Side::neither ? trips(*p.steps) : at_most(*p.steps);
+    scaled_store(size);
+  }
+
+  void scaled_store(ProductSize& size) {
+    const passes::Product& p = size.product;
+    const Op* store = nullptr;
+    bool only = p.steps->results.size() == 1;
+    for (const Op* op = passes::body_of(p.columns()).first; op; op = op->next) {
+      only &= op->blocks.empty() || op == p.steps;
+      if (op->code != Opcode::store_) continue;
+      only &= !store;
+      store = op;
+    }
+    const Op* by = only && store ? store->operands[0]->op : nullptr;
+    if (!by || (by->code != Opcode::mul_ && by->code != Opcode::div_)) return;
+    const bool divides = by->code == Opcode::div_;
+    const Value* const sum = p.steps->results[0];
+    const size_t side = by->operands[0] == sum ? 0 : 1;
+    if (by->operands[side] != sum || (divides && side == 1) || !of_[by->operands[1 - side]->id]) return;
+    size.store = store;
+    size.scale = word(of_[by->operands[1 - side]->id]);
+    size.divides = divides;
   }
 
   /// The extent of an array that the loop's variable runs along with step 1.

@@ -26,6 +26,11 @@ struct ProductSize {
   passes::Product product;
   std::vector<int> repeats;  // of the loops around rows
   int rows = -1, columns = -1, steps = -1;
+  /// What is stored is its sum alone, times a number or divided by one that the host knows: that number, and which
+  /// store.
+  const ir::Op* store = nullptr;
+  int scale = -1;
+  bool divides = false;
 };
 
 struct ArraySize {

@@ -191,7 +191,9 @@ class DeviceKernel final : public runtime::Kernel {
       const TileSize size = shape.tile_size(k);
       if (!kernel.library.empty() && (shape.given < 0 || shape.given == static_cast<int>(k))) {
         text += kernel.library;
-        if (shape.given >= 0) text += kernel.code.before_given ? ", between two launches" : ", before the launch";
+        if (shape.given < 0) continue;
+        const bool before = kernel.code.before_given, behind = kernel.code.behind_given;
+        text += before && behind ? ", between two launches" : before ? ", behind the launch" : ", before the launch";
         continue;
       }
       if (size == TileSize::none) {
@@ -295,7 +297,8 @@ class DeviceKernel final : public runtime::Kernel {
     const Sizes sizes(plans_.part(), plan.results.data());
     const GivenSums sums = sums_of(*plan.given, sizes);
     const auto size = static_cast<size_t>(ir::size_of(plan.given->type));
-    const DeviceMemory memory = device_.allocate(static_cast<size_t>(sums.elements) * size, stream);
+    DeviceMemory memory;
+    if (!plan.shape.stored) memory = device_.allocate(static_cast<size_t>(sums.elements) * size, stream);
     const std::span<Word> words(plan.words);
     Word* const given = &words[kernel.code.given_words];
     given[0] = memory.address();
@@ -307,7 +310,7 @@ class DeviceKernel final : public runtime::Kernel {
                   memory.address(), problem))
       throw Error(ErrorKind::other, problem, "APPY_LIBCUBLAS=none leaves products to appy's own kernels");
     given[2] = 0;
-    device_.launch(current, kernel.function, launch, stream, words.data());
+    if (kernel.code.behind_given) device_.launch(current, kernel.function, launch, stream, words.data());
     if (kernel.library.empty()) kernel.library = name_of(*blas(problem));
   }
 

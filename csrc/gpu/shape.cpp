@@ -345,6 +345,9 @@ int64_t blocks_for(const Sizes& sizes, const KernelShape& shape) {
   for (size_t k = 0; k < products.size() && k < 32; ++k) {
     const TileSize size = shape.tile_size(k);
     if (size != TileSize::none) most = std::max(most, tiles_of(sizes, products[k], shape, size));
+    // Given sums: 32 x 32 elements a block.
+    if (static_cast<int>(k) == shape.given && !shape.stored)
+      most = std::max(most, (sizes.at(products[k].rows, 0) + 31) / 32 * ((sizes.at(products[k].columns, 0) + 31) / 32));
   }
   return most;
 }

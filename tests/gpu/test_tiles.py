@@ -321,6 +321,16 @@ def covariance(x, out):
     #pragma 0=>parallel
     x[0, :] = np.sum(out, axis=0)
 
+def gram(number, out, x):
+    #pragma 0=>parallel 1=>simd
+    x += 1
+    #pragma 0=>parallel 1=>simd
+    out[:, :] = x @ x.T / (number - 1.0)
+
+def tiny(number, out, x):
+    #pragma 0=>parallel 1=>simd
+    out[:, :] = x @ x.T / (number * 1e-310)
+
 def syrk(alpha, beta, C, A):
     #pragma parallel for
     for i in range(A.shape[0]):
@@ -395,6 +405,8 @@ def both(C, A, B):
 
 calls = dict(
     covariance=lambda n, k, m, d: (covariance, m(k, n), m(n, n)),
+    gram=lambda n, k, m, d: (gram, d(7.5), m(n, n), m(n, k)),
+    tiny=lambda n, k, m, d: (tiny, d(7.5), m(n, n), m(n, k)),
     syrk=lambda n, k, m, d: (syrk, d(1.5), d(0.75), m(n, n), m(n, k)),
     above=lambda n, k, m, d: (above, m(n, n), m(n, k)),
     syr2k=lambda n, k, m, d: (syr2k, d(1.5), d(0.75), m(n, n), m(n, k), m(n, k)),
@@ -420,7 +432,7 @@ for name in sys.argv[1:] or calls:
                 np.testing.assert_allclose(got, want, rtol=1e-11 if dtype == "f8" else 2e-4, atol=1e-12 if dtype == "f8" else 1e-4)
             arguments = expected
     text = str(appy.explain(compiled))
-    print("used", name, len(re.findall("cuBLAS 13.1, b", text)), len(re.findall("between", text)))
+    print("used", name, *set(re.findall("cuBLAS 13.1, ([a-z]+)", text)))
 """
 
 
@@ -428,38 +440,40 @@ def given(python, tmp_path, *names, **variables):
     file = tmp_path / "program.py"
     file.write_text(GIVEN)
     printed = python("-W", "ignore", str(file), *names, APPY_EMULATOR_GUARD="1", **variables)
-    return {
-        name: (int(used) > 0, int(between) > 0)
-        for name, used, between in re.findall(r"^used (\w+) (\d+) (\d+)", printed, re.MULTILINE)
-    }
+    return {name: how.split() for name, how in re.findall(r"^used (\w+)(.*)", printed, re.MULTILINE)}
 
 
-def test_sums_from_the_library(python, tmp_path, emulator_path):
+GIVEN_SUMS = dict(
+    covariance=["between"],
+    gram=["behind"],
+    tiny=["before"],
+    syrk=["before"],
+    above=["before"],
+    syr2k=["before"],
+    of_others=[],
+    scaled=[],
+    behind_a_number=[],
+    in_order=[],
+    both=["before"],
+)
+
+
+@pytest.mark.parametrize("name", GIVEN_SUMS)
+def test_sums_from_the_library(python, tmp_path, emulator_path, name):
     """Before the kernel, or between two launches of it; not where the nest reads more, or a number is in registers."""
-    used = given(python, tmp_path, APPY_LIBCUBLAS=emulator_path, APPY_CUDA_SHAPE="given=1")
-    no, alone, between = (False, False), (True, False), (True, True)
-    assert used == dict(
-        covariance=between,
-        syrk=alone,
-        above=alone,
-        syr2k=alone,
-        of_others=no,
-        scaled=no,
-        behind_a_number=no,
-        in_order=no,
-        both=alone,
-    )
+    used = given(python, tmp_path, name, APPY_LIBCUBLAS=emulator_path, APPY_CUDA_SHAPE="given=1")
+    assert used == {name: GIVEN_SUMS[name]}
 
 
-def test_small_sums_are_the_kernels(python, tmp_path, emulator_path):
-    for variables in (
-        {"APPY_LIBCUBLAS": emulator_path},
-        {"APPY_LIBCUBLAS": "none", "APPY_CUDA_SHAPE": "given=1"},
-        {"APPY_LIBCUBLAS": emulator_path, "APPY_CUDA_SHAPE": "given=1", "APPY_EMULATOR_BLAS": "14"},
-    ):
-        assert given(python, tmp_path, "covariance", "syr2k", **variables) == dict.fromkeys(
-            ("covariance", "syr2k"), (False, False)
-        )
+@pytest.mark.parametrize("case", ["small", "none", "fails"])
+def test_small_sums_are_the_kernels(python, tmp_path, emulator_path, case):
+    variables = {"APPY_LIBCUBLAS": "none" if case == "none" else emulator_path}
+    if case != "small":
+        variables["APPY_CUDA_SHAPE"] = "given=1"
+    if case == "fails":
+        variables["APPY_EMULATOR_BLAS"] = "14"
+    names = ("covariance", "syr2k")
+    assert given(python, tmp_path, *names, **variables) == dict.fromkeys(names, [])
 
 
 LARGE = f"""

@@ -83,6 +83,19 @@ def test_the_definition_computes_with_the_module_that_is_given(cupy_versions, tm
     assert definition.__code__ is reference.azimint_naive.__code__
 
 
+@pytest.mark.parametrize("name", ["jacobi_1d", "jacobi_2d", "heat_3d", "fdtd_2d", "hdiff"])
+def test_stencils_of_single_kernels(cupy_versions, name, monkeypatch):
+    """benchmarks/device.py compares with these."""
+    monkeypatch.delitem(sys.modules, "device", raising=False)
+    device = importlib.import_module("device")
+    assert name in device.CASES
+    kernel = KERNELS[name]
+    arguments, wanted = kernel.compared_arguments("tiny"), kernel.compared_arguments("tiny")
+    want = outcome(kernel, wanted, getattr(reference, name)(*wanted))
+    agree(kernel, outcome(kernel, arguments, device.by_cupy(name)(*arguments)), want)
+    sys.modules.pop("device")
+
+
 @pytest.mark.parametrize("name", [name for name in KERNELS if name != "azimint_naive"])
 def test_torch(name, monkeypatch):
     torch = pytest.importorskip("torch")

@@ -241,8 +241,8 @@ void Writer::in_pieces(const Op& loop, const std::string& first, const std::stri
   for (const int pieces : deep > 1 ? std::vector<int>{deep, 1} : std::vector<int>{1}) {
     const std::string before = pieces > 1 ? " + " + steps(pieces - 1) : "";
     const bool few = pieces == 1 && (deep > 1 || options_.shape.unroll == 1);
-    open(not_unrolled(few) + "for (; " + k + before + " + " + std::to_string(count - 1) + " < " + n + "; " + k + " += " + steps(pieces) +
-         ")");
+    open(not_unrolled(few) + "for (; " + k + before + " + " + std::to_string(count - 1) + " < " + n + "; " + k +
+         " += " + steps(pieces) + ")");
     std::vector<std::string> at;
     for (int piece = 0; piece < pieces; ++piece) {
       const std::string begin = piece ? k + " + " + steps(piece) : k;

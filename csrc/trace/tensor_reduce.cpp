@@ -199,7 +199,8 @@ Value* fold_up(Context& c, const TensorRef& t, const Split& s, const Accumulator
     const Traced x = t->at(c, merged_index(s, own, reduced));
     return std::vector<Value*>{e.op(a.code, {carried[0], cast_element(c, x, a.dtype())})};
   };
-  return Emit(c).cast(accumulate(c, s.dims, init, c.exact() ? Order::kept : order_of(c, s, Order::any), body)[0], a.result);
+  return Emit(c).cast(accumulate(c, s.dims, init, c.exact() ? Order::kept : order_of(c, s, Order::any), body)[0],
+                      a.result);
 }
 
 Traced simple(Context& c, Reduction kind, const Source& source, std::optional<DType> dtype) {

@@ -1,8 +1,8 @@
 """The kernels in JAX: `<kernel>` as NPBench states it there, `<kernel>_<name>` in other forms.
 
 As written, a loop of the definition is a `fori_loop`, and a slice whose length depends on a loop is a whole row or
-column under a mask, since shapes are fixed. NPBench has products of whole matrices for covariance and trmm, and for
-gesummv `_sum`. Each returns what the definition writes into its arguments, then what that returns.
+column under a mask, since shapes are fixed. NPBench has products of whole matrices for covariance and trmm, and it has
+gesummv's `_sum` and go_fast's `_diagonal`. Each returns what the definition writes into its arguments, then what that returns.
 """
 
 from functools import partial

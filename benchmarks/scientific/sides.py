@@ -267,7 +267,7 @@ class Jax(Plain):
 
     functional = True
     module = "jax_versions"
-    kinds = {"default": "written", "sum": "written"}
+    kinds = {"default": "written", "sum": "written", "diagonal": "written"}
 
     def __init__(self, folder):
         super().__init__(folder)

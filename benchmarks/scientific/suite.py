@@ -214,10 +214,10 @@ class Suite:
         return row
 
     def ratio(self, theirs: list[float], mine: list[float]) -> tuple[float, float, float]:
-        """The median and its interval; where there is one sample of either, the ratio to the other's median thrice."""
+        """The median and its interval; where there is one sample of either, that of their fastest to our median thrice."""
         common = min(len(mine), len(theirs))
         if common < 2:
-            return (float(np.median(theirs) / np.median(mine)),) * 3
+            return (float(np.min(theirs) / np.median(mine)),) * 3
         return figures.interval(np.array(theirs[:common]) / np.array(mine[:common]), self.rng)
 
 

@@ -184,6 +184,7 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
   std::string problem;
   const std::span<const Word> arguments(args, code_.words - 4 - 2 * code_.arrays.size());
   for (const GivenProduct& given : given_) {
+    if (wish.block % 32 != 0) break;  // what is done with the sums is done by warps
     if (!has_library_ || wish.tiles || plan.given || wish.given == 2 || (wish.given == 0 && !pays(given, sizes)))
       continue;
     if (takes(given, sizes, arguments) && blas(problem)) plan.given = &given;

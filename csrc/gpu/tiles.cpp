@@ -252,7 +252,7 @@ void Writer::given_sums(const Op& outermost) {
   put("const i64 " + row + " = quotient(" + w + ", " + right + ") * 32, " + column + " = (" + w + " - " + row +
       " / 32 * " + right + ") * 32 + threadIdx.x % 32;");
   put("const i64 " + end + " = " + height + " - " + row + " < 32 ? " + height + " : " + row + " + 32;");
-  const int warps = std::max(options_.shape.block / 32, 1), each = std::max(32 / warps, 1);
+  const int warps = options_.shape.block / 32, each = (32 + warps - 1) / warps;
   open("for (i64 " + r + " = " + row + " + threadIdx.x / 32 * " + std::to_string(each) + ", " + c + " = " + r + " + " +
        std::to_string(each) + "; " + r + " < " + c + " && " + r + " < " + end + "; ++" + r + ")");
   put("if (" + column + " >= " + width + "(" + r + ")) continue;");

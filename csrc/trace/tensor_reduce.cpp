@@ -187,6 +187,7 @@ TensorRef expression_of(const TensorRef& view) {
 /// In which order elements are combined where `most` is permitted. Lanes of a processor have the kept dimension where
 /// that runs along memory; threads of a device may share long sums as well.
 Order order_of(const Context& c, const Split& s, Order most) {
+  if (c.exact()) return Order::kept;
   if (s.along) return most;
   return c.for_device() ? Order::divided : Order::kept;
 }
@@ -199,8 +200,7 @@ Value* fold_up(Context& c, const TensorRef& t, const Split& s, const Accumulator
     const Traced x = t->at(c, merged_index(s, own, reduced));
     return std::vector<Value*>{e.op(a.code, {carried[0], cast_element(c, x, a.dtype())})};
   };
-  return Emit(c).cast(accumulate(c, s.dims, init, c.exact() ? Order::kept : order_of(c, s, Order::any), body)[0],
-                      a.result);
+  return Emit(c).cast(accumulate(c, s.dims, init, order_of(c, s, Order::any), body)[0], a.result);
 }
 
 Traced simple(Context& c, Reduction kind, const Source& source, std::optional<DType> dtype) {

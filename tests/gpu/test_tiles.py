@@ -465,6 +465,13 @@ def test_sums_from_the_library(python, tmp_path, emulator_path, name):
     assert used == {name: GIVEN_SUMS[name]}
 
 
+@pytest.mark.parametrize(("block", "how"), [(96, ["before"]), (16, [])])
+def test_sums_from_the_library_with_blocks_of_any_size(python, tmp_path, emulator_path, block, how):
+    """Rows of 32 are those of whole warps."""
+    used = given(python, tmp_path, "syrk", APPY_LIBCUBLAS=emulator_path, APPY_CUDA_SHAPE=f"given=1,block={block}")
+    assert used == {"syrk": how}
+
+
 @pytest.mark.parametrize("case", ["small", "none", "fails"])
 def test_small_sums_are_the_kernels(python, tmp_path, emulator_path, case):
     variables = {"APPY_LIBCUBLAS": "none" if case == "none" else emulator_path}

@@ -365,7 +365,14 @@ void VectorLoop::align(const ir::Op& store, x86::Gp only_if) {
   }
   cc_.mov(rest_, left_);
   cc_.sub(rest_, before);
-  repeats_ ? cc_.mov(left_, lanes_) : cc_.mov(left_, before);
+  cc_.mov(left_, before);
+  if (repeats_) {
+    // Vectors of fewer bytes than the stores are aligned to may be several.
+    x86::Gp least = cc_.newGpq();
+    cc_.mov(least.r32(), lanes_);
+    cc_.cmp(left_, least);
+    cc_.cmovb(left_, least);
+  }
   cc_.jmp(ending_);
   cc_.bind(done);
 }

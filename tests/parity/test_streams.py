@@ -130,3 +130,25 @@ def test_what_is_printed(streaming, capfd):
     a, b, c = np.ones((3, 10, 100))
     appy.jit(strict=True, dump="asm")(read_at_once)(a, b, c)
     assert "vmovnt" not in capfd.readouterr().err
+
+
+def counted(c, d):
+    # Vectors have as many lanes as 8-byte integers need: stores are of half a vector.
+    # pragma simd
+    for i in range(len(c)):
+        c[i] = d[i] + i % 5
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "f8", "i2"])
+@pytest.mark.parametrize("offset", range(9))
+def test_stores_narrower_than_a_vector(streaming, dtype, offset):
+    streaming(0)
+    compiled = appy.jit(strict=True)(counted)
+    for n in (8, 31, 38, 400, 1003):
+        got, want = (at_offset(n, dtype, offset) for _ in range(2))
+        got[:] = want[:] = 99
+        d = np.arange(n).astype(dtype) % 7
+        compiled(got, d)
+        counted(want, d)
+        np.testing.assert_array_equal(got, want, err_msg=f"{n} elements")
+    assert compiled.stats()["runs"] > 0

@@ -55,9 +55,7 @@ std::optional<GivenProduct> given(const ir::Graph& graph, const HostPart& part, 
   if (mirrored && (!(a[0] == b[1]) || !(a[1] == b[0]))) return {};
   GivenProduct out{nest, a[0], b[0], {}, type, mirrored};
   const ProductSize& size = part.products[nest];
-  const ir::Value& init = *p.steps->operands[3];
-  const bool from_zero = init.op && init.op->code == Opcode::const_ && init.op->imm == 0;
-  if (p.rectangular && !mirrored && from_zero && size.store && size.store->view()->type.dtype == type)
+  if (p.rectangular && !mirrored && p.from_zero() && size.store && size.store->view()->type.dtype == type)
     out.c = operand_of(graph, part, unaligned, *size.store, p.rows(), p.columns());
   return out;
 }

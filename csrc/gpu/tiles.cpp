@@ -89,9 +89,6 @@ std::vector<const Value*> loads_before_stores(const Product& p) {
   return loads;
 }
 
-/// A number that begins sums and changes none of them but -0.
-bool is_zero(const Value& v) { return v.op && v.op->code == Opcode::const_ && v.op->imm == 0; }
-
 }  // namespace
 
 TileSize Writer::tile_size(const Op& outermost) const {
@@ -259,7 +256,7 @@ void Writer::given_sums(const Op& outermost) {
   const std::string mirrored = p.terms == 2 ? " + " + given + "[" + column + " * " + leading + " + " + r + "]" : "";
   const std::string sum = given + "[" + r + " * " + leading + " + " + column + "]" + mirrored;
   put(sums_type + " " + told + " = " + first + "(" + r + ", " + column + ");");
-  put(told + ".v0 = " + (is_zero(*steps.operands[3]) ? sum : told + ".v0 + (" + sum + ")") + ";");
+  put(told + ".v0 = " + (p.from_zero() ? sum : told + ".v0 + (" + sum + ")") + ";");
   put(last + "(" + r + ", " + column + ", " + told + ", " + before + "(" + r + ", " + column + "));");
   close();
   close();
@@ -383,7 +380,7 @@ void Writer::tiles(const Op& outermost) {
   std::string types =
       sums_type + ", " + row_type + ", " + column_type + ", " + yes_or_no(row_along) + ", " + yes_or_no(column_along);
   types += ", " + yes_or_no(row_ahead) + ", " + yes_or_no(column_ahead);
-  if (tiling.tensor) types += ", " + yes_or_no(is_zero(*inits[0])) + ", " + (p.crossed ? "1" : "0");
+  if (tiling.tensor) types += ", " + yes_or_no(p.from_zero()) + ", " + (p.crossed ? "1" : "0");
   put(tile + "::run<" + types + ">(" + row + ", " + height + ", " + column + ", " + across + ", " + n + ", " + of_row +
       ", " + of_column + ", " + width + ", " + (tiling.tensor ? "" : step + ", ") + first + ", " + before + ", " +
       last + ");");

@@ -126,8 +126,6 @@ bool locate(const ir::Graph& graph, const HostPart& part, const std::vector<bool
   return index >= unaligned.size() || !unaligned[index];
 }
 
-bool is_zero(const Value& v) { return v.op && v.op->code == Opcode::const_ && v.op->imm == 0; }
-
 }  // namespace
 
 std::optional<WholeProduct::Operand> operand_of(const ir::Graph& graph, const HostPart& part,
@@ -142,8 +140,7 @@ std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostP
                                              const std::vector<bool>& unaligned) {
   if (part.products.size() != 1) return {};
   const Product& p = part.products[0].product;
-  if (p.terms != 1 || p.nest.size() != 2 || !p.rectangular || p.uneven != passes::Side::neither ||
-      !is_zero(*p.steps->operands[3]))
+  if (p.terms != 1 || p.nest.size() != 2 || !p.rectangular || p.uneven != passes::Side::neither || !p.from_zero())
     return {};
   const ir::DType type = p.steps->result()->type.dtype;
   if (type != ir::DType::f64_ && type != ir::DType::f32_) return {};

@@ -9,6 +9,7 @@
 #include "ir/builder.h"
 #include "ir/eval.h"
 #include "ir/ir.h"
+#include "passes/affine.h"
 #include "passes/loops.h"
 
 namespace appy::passes {
@@ -61,10 +62,8 @@ int product_of(const Uses& uses, const Op& sum) {
   return -1;
 }
 
-bool is_const(const Value& v) { return v.op && v.op->code == Opcode::const_; }
-
 Value* negated(Builder& b, Value* v) {
-  if (!is_const(*v)) return b.op(Opcode::neg_, {v});
+  if (!constant_op(*v)) return b.op(Opcode::neg_, {v});
   const DType t = v->type.dtype;
   const ir::Word word[] = {static_cast<ir::Word>(v->op->imm)};
   return b.constant(t, ir::evaluate_op(Opcode::neg_, t, t, word));
@@ -93,7 +92,7 @@ bool contract(ir::Graph& graph) {
       if (k == 0) {
         addend = negated(b, addend);
       } else {
-        Value*& factor = is_const(*y) && !is_const(*x) ? y : x;
+        Value*& factor = constant_op(*y) && !constant_op(*x) ? y : x;
         factor = negated(b, factor);
       }
     }

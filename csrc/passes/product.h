@@ -31,6 +31,11 @@ struct Product {
 
   const ir::Op& rows() const { return *nest[nest.size() - 2]; }
   const ir::Op& columns() const { return *nest.back(); }
+  /// The (first) sum begins with 0.
+  bool from_zero() const {
+    const ir::Op* first = steps->operands[3]->op;
+    return first && first->code == ir::Opcode::const_ && first->imm == 0;
+  }
   Side side(const ir::Value& v) const { return v.id < sides.size() ? sides[v.id] : Side::neither; }
 };
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
-
 import numpy as np
 import pytest
+from guarded import guarded_page
 
 import appy
 
@@ -99,13 +97,8 @@ def test_neighbours_equal_plain_python(program, dtype):
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_nothing_beyond_the_array_is_read(program, dtype):
     compiled = appy.jit(strict=True)(program)
-    page = mmap.PAGESIZE
-    with mmap.mmap(-1, 3 * page) as memory:
-        whole = np.frombuffer(memory, np.uint8)
-        protect = ctypes.CDLL(None, use_errno=True).mprotect
-        for edge in (0, 2 * page):
-            assert protect(ctypes.c_void_p(whole.ctypes.data + edge), page, 0) == 0
-        inside = whole[page : 2 * page].view(dtype)
+    with guarded_page() as bytes_inside:
+        inside = bytes_inside.view(dtype)
         inside[:] = values(len(inside), dtype)
         for n in [*range(5, 70), len(inside)]:
             for a in (inside[-n:], inside[:n]):
@@ -113,9 +106,6 @@ def test_nothing_beyond_the_array_is_read(program, dtype):
                 compiled(a, ours)
                 program(a, theirs)
                 np.testing.assert_array_equal(ours, theirs)
-        for edge in (0, 2 * page):
-            assert protect(ctypes.c_void_p(whole.ctypes.data + edge), page, 3) == 0
-        del whole, inside, a
 
 
 def test_rows_of_a_matrix():

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import linecache
-import mmap
 import os
 import random
 import re
 
 import numpy as np
 import pytest
+from guarded import guarded_page
 
 import appy
 
@@ -366,29 +365,19 @@ def test_beside_other_types(dtype, other):
 @pytest.mark.parametrize("dtype", COMPLEX)
 def test_nothing_outside_the_arrays_is_touched(dtype):
     """Memory before and behind the arrays is not mapped."""
-    page, size = mmap.PAGESIZE, np.dtype(dtype).itemsize
-    x_memory, y_memory = mmap.mmap(-1, 3 * page), mmap.mmap(-1, 3 * page)
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    bases = [ctypes.addressof(ctypes.c_char.from_buffer(m)) for m in (x_memory, y_memory)]
-    outside = [base + at for base in bases for at in (0, 2 * page)]
     a = np.dtype(dtype).type(1.5 - 2j)
-    for start in outside:
-        assert libc.mprotect(start, page, 0) == 0
-    try:
+    with guarded_page() as x_bytes, guarded_page() as y_bytes:
+        xs, ys = x_bytes.view(dtype), y_bytes.view(dtype)
         for function in (saxpy_statement, saxpy_loop, saxpy_down, only_some, reversed_views):
             compiled = appy.jit(strict=True)(function)
-            for n in (1, 3, 4, 7, 8, 9, 15, 17, 100, page // size - 1, page // size):
-                for offset in (page, 2 * page - size * n):
-                    x, y = (np.frombuffer(m, dtype, n, offset) for m in (x_memory, y_memory))
+            for n in (1, 3, 4, 7, 8, 9, 15, 17, 100, len(xs) - 1, len(xs)):
+                for offset in (0, len(xs) - n):
+                    x, y = (inside[offset : offset + n] for inside in (xs, ys))
                     x[:], y[:] = numbers(n, dtype), numbers(n, dtype, 1)
                     want = y.copy()
                     function(a, x, want)
                     compiled(a, x, y)
                     same(y, want)
-    finally:
-        for start in outside:
-            libc.mprotect(start, page, 3)
 
 
 @pytest.mark.parametrize("dtype", COMPLEX)

@@ -3,11 +3,9 @@ same again."""
 
 from __future__ import annotations
 
-import ctypes
-import mmap
-
 import numpy as np
 import pytest
+from guarded import guarded_page
 
 import appy
 
@@ -89,13 +87,8 @@ def test_rows_of_every_length_equal_plain_python(program, dtype):
 @pytest.mark.parametrize("dtype", ["f8", "f4", "u1"])
 def test_nothing_beyond_the_row_is_touched(program, dtype):
     compiled = appy.jit(strict=True)(program)
-    page = mmap.PAGESIZE
-    with mmap.mmap(-1, 3 * page) as memory:
-        whole = np.frombuffer(memory, np.uint8)
-        protect = ctypes.CDLL(None, use_errno=True).mprotect
-        for edge in (0, 2 * page):
-            assert protect(ctypes.c_void_p(whole.ctypes.data + edge), page, 0) == 0
-        inside = whole[page : 2 * page].view(dtype)
+    with guarded_page() as bytes_inside:
+        inside = bytes_inside.view(dtype)
         for n in [*range(1, 40), 65]:
             for at in (slice(0, n), slice(len(inside) - n, len(inside))):
                 inside[:] = 1
@@ -109,9 +102,6 @@ def test_nothing_beyond_the_row_is_touched(program, dtype):
                 compiled(inside[at], ours)
                 program(a, theirs)
                 np.testing.assert_array_equal(ours, theirs)
-        for edge in (0, 2 * page):
-            assert protect(ctypes.c_void_p(whole.ctypes.data + edge), page, 3) == 0
-        del whole, inside
 
 
 def test_rows_of_a_matrix_leave_their_neighbours_alone():

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
-
 import numpy as np
 import pytest
+from guarded import guarded_page
 
 import appy
 
@@ -45,22 +43,13 @@ def halves(x, up, down):
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_nothing_outside_the_array_is_read(dtype):
     """Memory before and behind the array is not mapped."""
-    page, size = mmap.PAGESIZE, np.dtype(dtype).itemsize
-    region = mmap.mmap(-1, 3 * page)
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    base = ctypes.addressof(ctypes.c_char.from_buffer(region))
-    for outer in (base, base + 2 * page):
-        assert libc.mprotect(outer, page, 0) == 0
-    try:
-        for n in (1, 15, 16, 31, 32, 33, 255, page // size - 1, page // size):
-            for offset in (page, 2 * page - size * n):
-                x = np.frombuffer(region, dtype, n, offset)
+    with guarded_page() as bytes_inside:
+        inside = bytes_inside.view(dtype)
+        for n in (1, 15, 16, 31, 32, 33, 255, len(inside) - 1, len(inside)):
+            for offset in (0, len(inside) - n):
+                x = inside[offset : offset + n]
                 x[:] = np.arange(n)
                 up, down = np.zeros((2, (n + 1) // 2), dtype)
                 halves(x, up, down)
                 np.testing.assert_array_equal(up, x[::2])
                 np.testing.assert_array_equal(down, x[::-2])
-    finally:
-        for outer in (base, base + 2 * page):
-            libc.mprotect(outer, page, 3)

@@ -450,7 +450,8 @@ class RegionCache::Impl {
             any_count,
             options_.auto_simd,
             wanted_backend(options_) == Backend::cuda,
-            threads()};
+            threads(),
+            cpu::vector_registers(chosen_isa())};
   }
 
   /// Specializations for the same types.

@@ -24,7 +24,9 @@ void Function::pop_level() {
 }
 
 void Function::prefer_innermost() {
-  const auto weight = static_cast<uint32_t>(std::min<size_t>(40 * depth(), 240));
+  constexpr size_t kMost = 240;  // asmjit keeps a byte
+  const auto loops = static_cast<size_t>(std::ranges::count_if(levels_, [](const Level& l) { return l.loop; }));
+  const auto weight = static_cast<uint32_t>(loops * kMost / std::max<size_t>(deepest_, 6));
   const auto weigh = [&](uint32_t id) {
     if (!asmjit::Operand::isVirtId(id)) return;
     asmjit::VirtReg& r = *cc_.virtRegById(id);

@@ -17,8 +17,18 @@ Function::Function(Module& m)
   levels_.reserve(64);
 }
 
-void Function::begin(asmjit::FuncNode* node) {
+size_t loops_within(const ir::Block& block) {
+  size_t most = 0;
+  for (const ir::Op* op = block.first; op; op = op->next) {
+    const size_t itself = op->code == Opcode::for_ || op->code == Opcode::while_;
+    for (const ir::Block* inner : op->blocks) most = std::max(most, loops_within(*inner) + itself);
+  }
+  return most;
+}
+
+void Function::begin(asmjit::FuncNode* node, size_t deepest) {
   node_ = node;
+  deepest_ = deepest;
   cc_.addFunc(node);
   node->frame().setAvxEnabled();
   if (avx512()) node->frame().setAvx512Enabled();
@@ -30,7 +40,7 @@ void Function::begin(asmjit::FuncNode* node) {
 void Function::emit_region() {
   asmjit::FuncNode* node;
   cc_.newFuncNode(&node, asmjit::FuncSignatureT<int64_t, void*, const void*, void*>());
-  begin(node);
+  begin(node, loops_within(*m_.graph.body));
   results_ = cc_.newGpq("results");
   node->setArg(0, context_);
   node->setArg(1, args_);

@@ -69,6 +69,9 @@ Form address_form(const ir::Op& access);
 /// The same, but for the known offset.
 bool same_form(const Form&, const Form&);
 
+/// How deep loops are nested in the block.
+size_t loops_within(const ir::Block&);
+
 class Function {
  public:
   explicit Function(Module&);
@@ -230,7 +233,7 @@ class Function {
   friend class VectorLoop;
   /// What the innermost loop's code uses is to keep its registers before what only outer code uses.
   void prefer_innermost();
-  void begin(asmjit::FuncNode*);
+  void begin(asmjit::FuncNode*, size_t deepest);
   void finish();
   void emit_cold();
   void write_results(std::span<ir::Value* const>);
@@ -266,6 +269,7 @@ class Function {
   x86::Compiler& cc_;
   asmjit::FuncNode* node_ = nullptr;
   const ir::Op* root_ = nullptr;  // the outlined loop
+  size_t deepest_ = 0;            // loops around the function's deepest code
   bool alone_ = true;             // atomics need not be indivisible
   x86::Gp context_, args_, results_, flag_;
   const ir::Op* left_out_ = nullptr;

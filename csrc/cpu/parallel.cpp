@@ -213,7 +213,7 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
 
 void Function::emit_outlined(const Outlined& outlined) {
   const size_t lines = m_.summary.size();
-  begin(outlined.node);
+  begin(outlined.node, 1 + loops_within(*outlined.loop->blocks[0]));
   alone_ = outlined.alone;
   root_ = outlined.loop;
   const ir::Op& loop = *root_;

@@ -275,7 +275,9 @@ std::vector<Regs> VectorLoop::inits(const ir::Op& op, size_t first, const ir::Bl
   for (size_t i = first; i < op.operands.size(); ++i) {
     const ir::Value* arg = body.args[first_arg + i - first];
     const DType t = arg->type.dtype;
-    if (varying(arg)) {
+    if (varying(arg) && t != DType::bool_ && f_.is_const(op.operands[i]) && f_.const_int(op.operands[i]) == 0) {
+      carried.push_back(zeros(t));
+    } else if (varying(arg)) {
       carried.push_back(copy(get(op.operands[i]), t));
     } else {
       x86::Reg r = f_.new_reg(t);

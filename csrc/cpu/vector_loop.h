@@ -147,6 +147,8 @@ class VectorLoop {
   x86::Vec vec(int bytes);
   x86::Reg copy(x86::Reg, ir::DType);
   Regs copy(const Regs&, ir::DType);
+  /// Registers of their own: a constant that loops count from would occupy one while they run.
+  Regs zeros(ir::DType);
   void assign(const Regs& to, const Regs& from);
   void assign_all(const std::vector<Regs>& to, const std::vector<Regs>& from);
   Regs broadcast(const ir::Value*);

@@ -143,6 +143,15 @@ x86::Vec VectorLoop::broadcast_bits(int element, uint64_t bits) {
   return r;
 }
 
+Regs VectorLoop::zeros(DType t) {
+  Regs r = fresh(t);
+  for (const x86::Reg& one : r) {
+    const x86::Vec v = as_vec(one);
+    cc_.emit(avx512_ ? Id::kIdVpxorq : Id::kIdVpxor, v, v, v);
+  }
+  return r;
+}
+
 x86::Vec VectorLoop::constant_vec(const std::vector<uint64_t>& elements, int element) {
   std::vector<char> data;
   for (uint64_t e : elements) {

@@ -74,6 +74,7 @@ class Recorder : public Context {
   bool auto_simd() const override { return region_.auto_simd; }
   bool for_device() const override { return region_.for_device || signature_.device >= 0; }
   int workers() const override { return region_.workers; }
+  int registers() const override { return region_.registers; }
   std::string variable_of(const Traced& array) const override;
   runtime::Library library() const override { return signature_.library; }
   void make_arrays_of(const char* module, const char* function) override;

@@ -69,6 +69,8 @@ class Context {
   virtual bool for_device() const { return false; }
   /// Threads that the sizes of tiles are chosen for.
   virtual int workers() const { return 1; }
+  /// Vector registers that the code is for; sizes of blocks may depend on it.
+  virtual int registers() const { return 16; }
   /// The variable that holds the array, or an empty string.
   virtual std::string variable_of(const Traced&) const { return {}; }
   /// Whose arrays the region has, as far as it is traced.

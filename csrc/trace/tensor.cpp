@@ -36,6 +36,7 @@ class Probe final : public Context {
   bool auto_simd() const override { return real_.auto_simd(); }
   bool for_device() const override { return real_.for_device(); }
   int workers() const override { return real_.workers(); }
+  int registers() const override { return real_.registers(); }
   runtime::Library library() const override { return real_.library(); }
   void make_arrays_of(const char*, const char*) override {}
 

@@ -17,16 +17,17 @@ using ir::Value;
 /// Rows that are accumulated together: with two vectors of columns their sums, a row of the right factor and an element
 /// of the left one fill sixteen registers.
 constexpr int64_t kRows = 6;
-/// A panel of the right factor, kDepth rows of kPanelBytes, stays in the first cache, a block of the left one in the
-/// second, and the panels of a tile in the third.
-constexpr int64_t kPanelBytes = 128;
-constexpr int64_t kDepth = 192;
-constexpr int64_t kBlockRows = 240;
+/// A panel of the right factor, `depth` rows of two vectors, stays in the first cache, a block of `rows` rows of the
+/// left one in the second, and the panels of a tile in the third.
+struct BlockSize {
+  int64_t panel_bytes, depth, rows;
+};
+constexpr BlockSize kAvx512{128, 192, 240}, kAvx2{64, 320, 120};
 /// Rows of a block whose elements of one column lie side by side, where the factor is read down: whole groups and
 /// vectors.
 constexpr int64_t kStripRows = 24;
 /// The largest tile: the larger it is, the fewer times a factor is copied.
-constexpr int64_t kTileRows = 10 * kBlockRows;
+constexpr int64_t kTileRows = 2400;
 constexpr int64_t kTileBytes = 32768;
 /// Products with at most so many multiplications are computed where the factors lie; with fewer, where neighbours in
 /// the right one lie below each other and have to be gathered.
@@ -50,7 +51,8 @@ class Tiles {
         symmetric_(same_view(*left_, *transposed(c, right_))),
         left_down_(runs_down(left_)),
         right_down_(runs_down(right_)),
-        panel_(kPanelBytes / ir::size_of(dtype)),
+        size_(c.registers() > 16 ? kAvx512 : kAvx2),
+        panel_(size_.panel_bytes / ir::size_of(dtype)),
         widest_(kTileBytes / ir::size_of(dtype)) {}
 
   void emit() {
@@ -182,7 +184,7 @@ class Tiles {
 
   void packed() {
     const auto [down, across] = tiles();
-    Value* blocks = at_least_one(ceiling(depth_, e_.i64(kDepth)));
+    Value* blocks = at_least_one(ceiling(depth_, e_.i64(size_.depth)));
     Value* height = scaled(ceiling(ceiling(rows_, down), e_.i64(kRows)), kRows);
     Value* width = scaled(ceiling(ceiling(columns_, across), e_.i64(panel_)), panel_);
     Value* block_depth = ceiling(depth_, blocks);
@@ -218,8 +220,8 @@ class Tiles {
   }
 
   void tile_of(Value* top, Value* bottom, Value* from, Value* to, Value* blocks, Value* block_depth) {
-    Value* const left_size[] = {e_.i64(kBlockRows * kDepth)};
-    Value* const right_size[] = {e_.i64(kDepth * widest_)};
+    Value* const left_size[] = {e_.i64(size_.rows * size_.depth)};
+    Value* const right_size[] = {e_.i64(size_.depth * widest_)};
     const TensorRef left = allocate(c_, dtype_, left_size), right = allocate(c_, dtype_, right_size);
     loop(How::serial, top, bottom, [&](Value* i) {
       loop(How::simd, from, to, [&](Value* j) {
@@ -231,9 +233,9 @@ class Tiles {
       Value* first = mul(block, block_depth);
       Value* depth = sub(least(add(first, block_depth), depth_), first);
       copy_right(right, from, to, first, depth);
-      loop(How::serial, e_.i64(0), ceiling(sub(bottom, top), e_.i64(kBlockRows)), [&](Value* b) {
-        Value* begin = add(top, scaled(b, kBlockRows));
-        Value* end = least(add(begin, e_.i64(kBlockRows)), bottom);
+      loop(How::serial, e_.i64(0), ceiling(sub(bottom, top), e_.i64(size_.rows)), [&](Value* b) {
+        Value* begin = add(top, scaled(b, size_.rows));
+        Value* end = least(add(begin, e_.i64(size_.rows)), bottom);
         copy_left(left, begin, end, first, depth);
         block_product(left, right, begin, end, from, to, depth);
       });
@@ -242,15 +244,15 @@ class Tiles {
 
   /// The left block keeps the order of its source, by strips of rows where that is the columns'.
   Value* in_block(Value* row, Value* k) {
-    if (!left_down_) return add(scaled(row, kDepth), k);
+    if (!left_down_) return add(scaled(row, size_.depth), k);
     Value* strip = e_.op(Opcode::floordiv_, {row, e_.i64(kStripRows)});
     Value* in_strip = e_.op(Opcode::mod_, {row, e_.i64(kStripRows)});
-    return add(add(scaled(strip, kStripRows * kDepth), scaled(k, kStripRows)), in_strip);
+    return add(add(scaled(strip, kStripRows * size_.depth), scaled(k, kStripRows)), in_strip);
   }
 
   /// The right factor's panels lie one after the other, rows of a panel one below the other.
   Value* in_panel(Value* panel, Value* k, Value* column) {
-    return add(add(scaled(panel, kDepth * panel_), scaled(k, panel_)), column);
+    return add(add(scaled(panel, size_.depth * panel_), scaled(k, panel_)), column);
   }
 
   Value* columns_of(Value* panel, Value* from, Value* to) {
@@ -265,7 +267,7 @@ class Tiles {
         Value* begin = scaled(strip, kStripRows);
         loop(How::serial, e_.i64(0), depth, [&](Value* k) {
           loop(How::simd, e_.i64(0), least(sub(height, begin), e_.i64(kStripRows)), [&](Value* i) {
-            Value* to = add(add(scaled(strip, kStripRows * kDepth), scaled(k, kStripRows)), i);
+            Value* to = add(add(scaled(strip, kStripRows * size_.depth), scaled(k, kStripRows)), i);
             copy(add(add(top, begin), i), k, to);
           });
         });
@@ -309,8 +311,8 @@ class Tiles {
         group(
             add(top, row), bottom, e_.i64(0), columns_of(p, from, to), depth, false,
             [&](int64_t m, Value*, Value* k) {
-              return load(
-                  left, add(add(corner, e_.i64(left_down_ ? m : m * kDepth)), scaled(k, left_down_ ? kStripRows : 1)));
+              return load(left, add(add(corner, e_.i64(left_down_ ? m : m * size_.depth)),
+                                    scaled(k, left_down_ ? kStripRows : 1)));
             },
             [&](Value* k, Value* j) { return load(right, in_panel(p, k, j)); },
             [&](Value* j) { return add(start, j); });
@@ -325,7 +327,8 @@ class Tiles {
   Value *const rows_, *const columns_, *const depth_;
   const bool symmetric_;               // the left factor is the right one's transpose
   const bool left_down_, right_down_;  // neighbours in memory lie below each other
-  const int64_t panel_, widest_;       // columns of a panel, and of the widest tile
+  const BlockSize size_;
+  const int64_t panel_, widest_;  // columns of a panel, and of the widest tile
 };
 
 }  // namespace

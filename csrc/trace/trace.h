@@ -28,6 +28,7 @@ struct Region {
   bool auto_simd = true;    // array statements have lanes without being told
   bool for_device = false;  // the code is for a device, wherever the arrays are
   int workers = 1;          // threads that the code is for; sizes may depend on it
+  int registers = 16;       // vector registers of the processor
 };
 
 struct Result {

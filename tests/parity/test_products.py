@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -285,3 +287,32 @@ def test_one_sweep_over_short_and_long_rows(columns, threads):
         appy.jit(strict=True, threads=threads)(updated_and_summed)(*got)
         for g, w in zip(got, want, strict=True):
             np.testing.assert_allclose(g, w, rtol=1e-12)
+
+
+def sum_of_two(a, b, c, x, y):
+    # pragma 0=>parallel 1=>simd
+    c[:] = x * (a @ b) + y * c
+
+
+def turned(a, b, c, x, y):
+    # pragma 0=>parallel 1=>simd
+    c[:] = a.T @ b
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("program", [sum_of_two, turned])
+def test_sums_stay_in_the_sixteen_registers_of_avx2(program, dtype, capfd):
+    """Six rows of two vectors, a row of the right factor and an element of the left one take fifteen."""
+    one = np.dtype(dtype).type(1)
+    before = appy.config()["isa"]
+    appy.config(isa="avx2")
+    try:
+        appy.jit(strict=True, dump="asm")(program)(*np.ones((3, 8, 8), dtype), one, one)
+    finally:
+        appy.config(isa=before)
+    code = capfd.readouterr()
+    loops = [part for part in re.split(r"\nL\d+:", code.out + code.err) if part.count("vfmadd231p") == 12]
+    assert len(loops) >= 2  # where the factors lie, and in tiles
+    for loop in loops:
+        last = [line.start() for line in re.finditer("vfmadd231p", loop)][-1]
+        assert "ymmword ptr [rsp" not in loop[:last], loop

@@ -370,7 +370,8 @@ void Writer::along_lanes(const Op& op) {
   const std::vector<const Value*> divisors = declare_divisors(op);
   const bool wide = neighbours(op) > 1;
   if (wide) {
-    in_pieces(op, "team.lane", "kLanes", n, pieces_in_flight(op));
+    const int deep = pieces_in_flight(op);
+    in_pieces(op, "team.lane", "kLanes", n, deep, deep > 1);
     open("else");
   }
   copies_ = !columns_ && only_copies(op);  // which the thread does not wait for
@@ -495,11 +496,11 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
   const auto across = [&](std::vector<Names::Scope>* rows) {
     if (!rectangular) n = declare_trips(last);
     if (neighbours > 1) {
-      in_pieces(last, plane + ".x", plane + ".x_step", n, 1, rows);
+      in_pieces(last, plane + ".x", plane + ".x_step", n, 1, by_rows, rows);
       open("else");
     }
-    open(not_unrolled(options_.shape.unroll == 1) + "for (i64 " + x + " = " + plane + ".x; " + x + " < " + n + "; " +
-         x + " += " + plane + ".x_step)");
+    open(not_unrolled(by_rows || options_.shape.unroll == 1) + "for (i64 " + x + " = " + plane + ".x; " + x + " < " +
+         n + "; " + x + " += " + plane + ".x_step)");
     loops_.push_back(&last);
     declare_variable(last, x);
     if (rows) {

@@ -22,6 +22,9 @@ using nvrtcProgram = struct nvrtcProgram_st*;
 
 /// The oldest one that we compile with, and that knows the options in use.
 constexpr int kOldest = 12000;
+/// The oldest one that leaves out what kernels never call: textures, the runtime's functions and types. Their
+/// declarations are half of what its front end reads.
+constexpr int kOldestMinimal = 12040;
 
 struct Library {
   Compiler compiler;
@@ -182,6 +185,7 @@ Image compile(const Source& source, int compute_capability) {
   std::vector<std::string> options = source.options;
   options.push_back((image.ptx ? "--gpu-architecture=compute_" : "--gpu-architecture=sm_") +
                     std::to_string(image.architecture));
+  if (image.version >= kOldestMinimal) options.push_back("--minimal");
   Program program(nvrtc, source);
   const nvrtcResult result = program.compile(options);
   image.log = trimmed(program.get(nvrtc.log_size, nvrtc.log, "nvrtcGetProgramLog"));

@@ -230,7 +230,7 @@ std::string Writer::pieces_parameter() const {
 }
 
 void Writer::in_pieces(const Op& loop, const std::string& first, const std::string& step, const std::string& n,
-                       int deep, std::vector<Names::Scope>* rows) {
+                       int deep, bool enough, std::vector<Names::Scope>* rows) {
   const int count = neighbours(loop);
   const std::string wide = std::to_string(count), k = names_.fresh("", "k");
   const auto once = [&](const Op& op) { statement(op); };
@@ -240,9 +240,8 @@ void Writer::in_pieces(const Op& loop, const std::string& first, const std::stri
   loops_.push_back(&loop);
   for (const int pieces : deep > 1 ? std::vector<int>{deep, 1} : std::vector<int>{1}) {
     const std::string before = pieces > 1 ? " + " + steps(pieces - 1) : "";
-    const bool few = pieces == 1 && (deep > 1 || options_.shape.unroll == 1);
-    open(not_unrolled(few) + "for (; " + k + before + " + " + std::to_string(count - 1) + " < " + n + "; " + k +
-         " += " + steps(pieces) + ")");
+    open(not_unrolled(enough || options_.shape.unroll == 1) + "for (; " + k + before + " + " +
+         std::to_string(count - 1) + " < " + n + "; " + k + " += " + steps(pieces) + ")");
     std::vector<std::string> at;
     for (int piece = 0; piece < pieces; ++piece) {
       const std::string begin = piece ? k + " + " + steps(piece) : k;

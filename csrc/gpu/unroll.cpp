@@ -150,12 +150,13 @@ void Writer::along_line(const Op& loop) {
   const std::string n = declare_trips(loop), k = names_.fresh("", "k");
   const bool wide = neighbours(loop) > 1;
   if (wide) {
-    in_pieces(loop, "team.thread", "team.threads", n, options_.shape.unroll > 1 ? 2 : 1);
+    in_pieces(loop, "team.thread", "team.threads", n, options_.shape.unroll > 1 ? 2 : 1, true);
     open("else");
   }
   put("i64 " + k + " = team.thread;");
   if (can_unroll(loop, nullptr)) {
-    open("for (; " + k + " < " + n + " - (kUnroll - 1) * team.threads; " + k + " += kUnroll * team.threads)");
+    open(not_unrolled(true) + "for (; " + k + " < " + n + " - (kUnroll - 1) * team.threads; " + k +
+         " += kUnroll * team.threads)");
     loops_.push_back(&loop);
     std::vector<Names::Scope> copies = declare_copies(loop, options_.shape.unroll, k, " * team.threads");
     side_by_side(loop, nullptr, copies, [&](const Op& op) { statement(op); });
@@ -184,7 +185,7 @@ void Writer::rows(const Op& loop, const Op& along, int count, const std::string&
   side_by_side(loop, &along, copies, [&](const Op& op) { &op == &along ? across(&copies) : statement(op); });
   close(" else {");
   ++depth_;
-  open("for (i64 " + k + " = " + first + "; " + k + " < " + trips + "; ++" + k + ")");
+  open(not_unrolled(true) + "for (i64 " + k + " = " + first + "; " + k + " < " + trips + "; ++" + k + ")");
   declare_variable(loop, k);
   body(loop, &along, [&] { across(nullptr); });
   close();

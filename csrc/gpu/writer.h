@@ -133,9 +133,9 @@ class Writer {
   int neighbours(const ir::Op& loop) const;
   int pieces_in_flight(const ir::Op& loop) const;
   /// Where arrays are aligned: the loop's iterations in pieces, from number `first` on, `step` pieces apart; those of a
-  /// piece that ends beyond `n` one by one. `deep` pieces are in flight.
+  /// piece that ends beyond `n` one by one. `deep` pieces are in flight, which is `enough` or not.
   void in_pieces(const ir::Op& loop, const std::string& first, const std::string& step, const std::string& n, int deep,
-                 std::vector<Names::Scope>* rows = nullptr);
+                 bool enough, std::vector<Names::Scope>* rows = nullptr);
   std::vector<Names::Scope> declare_neighbours(const ir::Op& loop, const std::vector<std::string>& at,
                                                const std::vector<Names::Scope>* rows);
   /// An access of several iterations.
@@ -170,8 +170,9 @@ class Writer {
                       const std::vector<std::pair<const ir::Op*, std::string>>& at, const std::string& begin = {});
 
   // Text.
-  /// What stands before a loop of which a thread has few iterations, or that waits for nothing: by itself the compiler
-  /// makes four of one, with a division that counts them, and takes twice as long.
+  /// What stands before a loop of which a thread has few iterations, that waits for nothing, or whose iterations are
+  /// side by side as it is: by itself the compiler makes four of one, with a division that counts them, and takes twice
+  /// as long.
   static std::string not_unrolled(bool holds) { return holds ? "_Pragma(\"unroll 1\") " : ""; }
   void put(const std::string& text) { body_ += std::string(2 * depth_, ' ') + text + "\n"; }
   void open(const std::string& text) { put(text + " {"), ++depth_; }

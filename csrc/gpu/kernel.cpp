@@ -168,13 +168,14 @@ class DeviceKernel final : public runtime::Kernel {
     bool written = false;
   };
   std::string describe(const KernelShape& shape, const Variant& kernel) const {
+    std::string text = kernel.blocks ? std::to_string(kernel.blocks) + " blocks of " : "blocks of ";
+    text += std::to_string(shape.block) + " threads, " + std::to_string(shape.lanes) + " lanes a worker, ";
+    if (!kernel.module) return text + "not compiled so far" + products(shape, kernel);
     char how[128];
     std::snprintf(how, sizeof how, "%s in %.1f ms (text %.1f, image %.1f, loading %.1f)",
                   kernel.from_disk ? "read from the cache" : "compiled by NVRTC",
                   (kernel.text_seconds + kernel.image_seconds + kernel.load_seconds) * 1e3, kernel.text_seconds * 1e3,
                   kernel.image_seconds * 1e3, kernel.load_seconds * 1e3);
-    std::string text = kernel.blocks ? std::to_string(kernel.blocks) + " blocks of " : "blocks of ";
-    text += std::to_string(shape.block) + " threads, " + std::to_string(shape.lanes) + " lanes a worker, ";
     text += std::to_string(kernel.function.registers) + " registers a thread, ";
     if (kernel.function.local_bytes) text += std::to_string(kernel.function.local_bytes) + " bytes of them spilled, ";
     return text + how + products(shape, kernel);
@@ -270,11 +271,9 @@ class DeviceKernel final : public runtime::Kernel {
 
   /// Computes a region that is one product by a library, where there is one and it can; whether it did.
   bool multiplied(const Plan& plan, const std::vector<Word>& words, Stream stream) const {
-    const bool tries = plan.tuning && !plan.tuning->done();
-    const std::optional<WholeProduct>& whole = plans_.whole();
-    if (!whole || tries || plan.wish.tiles || plan.shape.tile_size(0) == TileSize::none) return false;
+    if (!plans_.is_for_library(plan)) return false;
     const std::span<const Word> all(words);
-    plan.kernel->library = multiply(*whole, device_, stream, Sizes(plans_.part(), plan.results.data()),
+    plan.kernel->library = multiply(*plans_.whole(), device_, stream, Sizes(plans_.part(), plan.results.data()),
                                     all.first(words_), all.subspan(words.size() - 2 * arrays_.size()));
     return !plan.kernel->library.empty();
   }
@@ -339,7 +338,6 @@ class DeviceKernel final : public runtime::Kernel {
       }
     }
 
-    kernel.blocks = plan.blocks;
     const bool timed = !makes_on_device_;
     // What becomes part of a CUDA graph runs later.
     const bool measured = plan.tuning && !plan.tuning->done() && !measured_ && !device_.is_capturing(stream);
@@ -391,12 +389,6 @@ class DeviceKernel final : public runtime::Kernel {
       }
     }
 
-    state.write_control(&words[words_], static_cast<size_t>(plan.blocks) * 2 * kernel.code.partial_bytes);
-    Launch launch;
-    launch.blocks[0] = static_cast<unsigned>(plan.blocks);
-    launch.threads[0] = static_cast<unsigned>(shape.block);
-    launch.shared_bytes = static_cast<unsigned>(plan.shared_bytes);
-    launch.cooperative = kernel.code.meets && plan.blocks > 1;
     order_before(call.other_streams, stream);
     if (timed || measured) {
       for (Event& event : around_) {
@@ -405,10 +397,17 @@ class DeviceKernel final : public runtime::Kernel {
       around_[0].record(stream);
     }
     plans_.launching(plan);
-    if (plan.given) {
-      launch_around(current, plan, launch, stream);
-    } else if (!multiplied(plan, words, stream)) {
-      device_.launch(current, kernel.function, launch, stream, words.data());
+    if (plan.given || !multiplied(plan, words, stream)) {
+      plans_.make_ready(plan);
+      kernel.blocks = plan.blocks;
+      state.write_control(&words[words_], static_cast<size_t>(plan.blocks) * 2 * kernel.code.partial_bytes);
+      Launch launch;
+      launch.blocks[0] = static_cast<unsigned>(plan.blocks);
+      launch.threads[0] = static_cast<unsigned>(shape.block);
+      launch.shared_bytes = static_cast<unsigned>(plan.shared_bytes);
+      launch.cooperative = kernel.code.meets && plan.blocks > 1;
+      plan.given ? launch_around(current, plan, launch, stream)
+                 : device_.launch(current, kernel.function, launch, stream, words.data());
     }
     plans_.launched();
     if (timed || measured) around_[1].record(stream);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <set>
 
+#include "gpu/blas.h"
 #include "gpu/cache.h"
 #include "gpu/driver.h"
 #include "gpu/prelude.h"
@@ -106,30 +107,48 @@ CodegenOptions Plans::codegen_options(const KernelShape& shape) const {
   return options;
 }
 
+namespace {
+
+/// Seconds since the last question.
+class Lap {
+ public:
+  double operator()() {
+    const auto before = std::exchange(begun_, std::chrono::steady_clock::now());
+    return std::chrono::duration<double>(begun_ - before).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
 Variant& Plans::variant(const KernelShape& shape) {
   const auto found = variants_.find(shape);
   if (found != variants_.end()) return found->second;
-  auto begun = std::chrono::steady_clock::now();
-  const auto lap = [&] {
-    const auto before = std::exchange(begun, std::chrono::steady_clock::now());
-    return std::chrono::duration<double>(begun - before).count();
-  };
+  Lap lap;
   Variant made;
   made.code = generate(graph_, codegen_options(shape));
   made.text_seconds = lap();
+  return variants_.emplace(shape, std::move(made)).first->second;
+}
+
+void Plans::compile(Variant& kernel) {
+  if (kernel.module) return;
+  Lap lap;
   Source source;
-  source.name = made.code.entry + ".cu";
-  source.text = tells_lines_ ? with_each_line(made.code.text) : without_lines(made.code.text);
+  source.name = kernel.code.entry + ".cu";
+  source.text = tells_lines_ ? with_each_line(kernel.code.text) : without_lines(kernel.code.text);
   source.headers = {{"appy_ptx.h", std::string(ptx_header)}, {"appy_device.h", std::string(device_header)}};
-  if (made.code.tiles) source.headers.push_back({"appy_product.h", std::string(product_header)});
+  if (kernel.code.tiles) source.headers.push_back({"appy_product.h", std::string(product_header)});
   source.options = {"--std=c++17", "--fmad=false", "--extra-device-vectorization"};
   if (tells_lines_) source.options.push_back("--generate-line-info");
-  const Image image = cached_compile(source, device_.properties().compute_capability, &made.from_disk);
-  made.image_seconds = lap();
-  made.module = device_.load(image);
-  made.function = made.module->function(made.code.entry);
-  made.load_seconds = lap();
-  return variants_.emplace(shape, std::move(made)).first->second;
+  const Image image = cached_compile(source, device_.properties().compute_capability, &kernel.from_disk);
+  kernel.image_seconds = lap();
+  const std::shared_ptr<Module> module = device_.load(image);
+  kernel.function = module->function(kernel.code.entry);
+  kernel.module = module;
+  kernel.load_seconds = lap();
 }
 
 /// Blocks of the kernel that a multiprocessor holds at once.
@@ -196,22 +215,14 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
   if (plan.shape.piece && !has_rows_of_pieces(graph_, args, plan.shape.piece)) plan.shape.piece = 0;
   Variant& kernel = variant(plan.shape);
   plan.kernel = &kernel;
+  plan.is_ready = false;
   const KernelShape& shape = plan.shape;
   const std::vector<size_t> in_shared = shared_offsets(sizes, code_.arrays, shape, kernel.code.shared_bytes);
   plan.shared_bytes = shape.shared ? in_shared.back() : kernel.code.shared_bytes;
-  if (plan.shared_bytes > static_cast<size_t>(device_.properties().shared_bytes_per_block)) {
-    device_.allow_shared(kernel.function, static_cast<int>(plan.shared_bytes));
-  }
-  plan.blocks = wish.blocks > 0 ? wish.blocks : blocks_for(sizes, shape);
-  const int64_t multiprocessors = device_.properties().multiprocessors;
-  if (plan.blocks > multiprocessors) {  // one each there is always room for
-    const int64_t resident = multiprocessors * residents(kernel, shape, plan.shared_bytes);
-    plan.blocks = std::min(plan.blocks, kernel.code.meets ? resident : resident * waves);
-  }
-  // The fewer wait, the sooner they meet: trisolv takes 7.1 ms with one block each, and 11.7 with four.
-  if (kernel.code.in_turn && wish.blocks == 0) plan.blocks = std::min(plan.blocks, multiprocessors);
-  if (wish.per_multiprocessor) plan.blocks = std::min(plan.blocks, multiprocessors * wish.per_multiprocessor);
-  plan.blocks = std::min(plan.blocks, blocks_with_room(sizes, shape));
+  plan.blocks = 0;
+  // A kernel for calls that the library does not take needs a compiler whose file is known to be there.
+  const bool can_wait = is_for_library(plan) && compiler_identity().find('/') != std::string::npos && blas(problem);
+  if (!can_wait) make_ready(plan);
   plan.words.resize(kernel.code.words);
   plan.arrays.assign(code_.arrays.size(), {});
   const size_t first_array = kernel.code.words - 2 * code_.arrays.size();
@@ -236,6 +247,34 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
         static_cast<size_t>(sizes.elements(size)) * static_cast<size_t>(ir::size_of(use.alloc->result()->type.dtype));
     for (int word : size.extents) array.extents.push_back(static_cast<Word>(std::max<int64_t>(sizes.at(word, 0), 0)));
   }
+}
+
+bool Plans::is_for_library(const Plan& plan) const {
+  const bool tries = plan.tuning && !plan.tuning->done();
+  return whole_ && !tries && !plan.wish.tiles && plan.shape.tile_size(0) != TileSize::none;
+}
+
+void Plans::make_ready(Plan& plan) {
+  if (plan.is_ready) return;
+  const Sizes sizes(part_, plan.results.data());
+  const KernelShape& shape = plan.shape;
+  const Wish& wish = plan.wish;
+  Variant& kernel = *plan.kernel;
+  compile(kernel);
+  if (plan.shared_bytes > static_cast<size_t>(device_.properties().shared_bytes_per_block)) {
+    device_.allow_shared(kernel.function, static_cast<int>(plan.shared_bytes));
+  }
+  plan.blocks = wish.blocks > 0 ? wish.blocks : blocks_for(sizes, shape);
+  const int64_t multiprocessors = device_.properties().multiprocessors;
+  if (plan.blocks > multiprocessors) {  // one each there is always room for
+    const int64_t resident = multiprocessors * residents(kernel, shape, plan.shared_bytes);
+    plan.blocks = std::min(plan.blocks, kernel.code.meets ? resident : resident * waves);
+  }
+  // The fewer wait, the sooner they meet: trisolv takes 7.1 ms with one block each, and 11.7 with four.
+  if (kernel.code.in_turn && wish.blocks == 0) plan.blocks = std::min(plan.blocks, multiprocessors);
+  if (wish.per_multiprocessor) plan.blocks = std::min(plan.blocks, multiprocessors * wish.per_multiprocessor);
+  plan.blocks = std::min(plan.blocks, blocks_with_room(sizes, shape));
+  plan.is_ready = true;
 }
 
 /// Arrays that each worker or thread has for itself take at most this part of the device's memory; fewer blocks then

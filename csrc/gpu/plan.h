@@ -22,10 +22,10 @@
 
 namespace appy::gpu {
 
-/// The kernel compiled for one shape.
+/// The kernel for one shape.
 struct Variant {
   KernelCode code;
-  std::shared_ptr<Module> module;
+  std::shared_ptr<Module> module;  // null until it is compiled
   Function function;
   bool from_disk = false;
   double text_seconds = 0, image_seconds = 0, load_seconds = 0;  // to write its text, compile or read it, load it
@@ -42,6 +42,7 @@ struct Plan {
   Wish wish;
   KernelShape shape;
   Variant* kernel = nullptr;
+  bool is_ready = false;  // the kernel is compiled, and the number of blocks is known
   size_t shared_bytes = 0;
   int64_t blocks = 0;
   std::vector<ir::Word> words;
@@ -75,6 +76,9 @@ class Plans {
   /// The plan for such arguments; null where the host's part does not end well, and `status` says how. With tuning it
   /// is complete after next().
   Plan* find(const ir::Word* args, runtime::Status* status);
+  /// Is the region a product for the library? Its kernel is compiled when the library does not take a call.
+  bool is_for_library(const Plan&) const;
+  void make_ready(Plan&);
   /// Gives the plan the next candidate, or what was chosen.
   void next(Plan&, const ir::Word* args);
   /// Has what was thrown to do with a candidate? Then there will be another one.
@@ -95,6 +99,7 @@ class Plans {
   void find_deciding_words();
   CodegenOptions codegen_options(const KernelShape&) const;
   Variant& variant(const KernelShape&);
+  void compile(Variant&);
   int residents(Variant&, const KernelShape&, size_t shared);
   void choose(Plan&, const ir::Word* args, const Wish&);
   int64_t blocks_with_room(const Sizes&, const KernelShape&) const;

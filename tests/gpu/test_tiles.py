@@ -300,6 +300,44 @@ def test_without_the_library_or_where_it_fails(python, tmp_path, emulator_path):
         assert library(python, tmp_path, "few", **variables) == dict.fromkeys(("scaled", "product", "made"), "0")
 
 
+UNCOMPILED = f"""
+import os, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import appy, emulate
+import numpy as np
+
+def scaled(alpha, C, A, B):
+    #pragma 0=>parallel
+    C[:, :] = alpha * (A @ B)
+
+emulator, compiled = emulate.Emulator(os.environ["APPY_LIBCUDA"]), appy.jit(backend="cuda", strict=True)(scaled)
+for n, alpha in ((90, 2.0), (80, 0.0), (5, 2.0), (90, 3.0)):
+    C, A, B = (np.random.default_rng(seed).random((n, n)) for seed in range(3))
+    compiled(alpha, C, A, B)
+    np.testing.assert_allclose(C, alpha * (A @ B), rtol=1e-12)
+    launches = emulator.calls("cuLaunchKernel") + emulator.calls("cuLaunchCooperativeKernel")
+    waits = "not compiled so far" in str(appy.explain(compiled))
+    print("used", n, alpha, emulator.calls("cuModuleLoadDataEx"), launches, waits)
+"""
+
+
+def test_kernels_of_whole_products_are_compiled_when_they_run(python, tmp_path, emulator_path):
+    """For a factor that the library does not take, and for few elements."""
+    file = tmp_path / "program.py"
+    file.write_text(UNCOMPILED)
+    printed = python("-W", "ignore", str(file), APPY_LIBCUBLAS=emulator_path)
+    counts = re.findall("^used (.*)", printed, re.MULTILINE)
+    assert counts == ["90 2.0 0 0 True", "80 0.0 1 1 False", "5 2.0 2 2 False", "90 3.0 2 2 False"]
+
+
+def test_whole_products_without_a_compiler(python, tmp_path, emulator_path):
+    """The region is refused as it is elsewhere, whatever the library could do."""
+    file = tmp_path / "program.py"
+    file.write_text(UNCOMPILED)
+    with pytest.raises(AssertionError, match="NVRTC, NVIDIA's compiler for kernels, was not found"):
+        python("-W", "ignore", str(file), APPY_LIBCUBLAS=emulator_path, APPY_LIBNVRTC="/nowhere/libnvrtc.so")
+
+
 def test_doctor_tells_of_the_library(python, emulator_path):
     assert f"13.1, {emulator_path}" in python("-m", "appy", "doctor", APPY_LIBCUBLAS=emulator_path)
     assert "not used: APPY_LIBCUBLAS is none" in python("-m", "appy", "doctor", APPY_LIBCUBLAS="none")

@@ -25,10 +25,13 @@ constexpr int kOldest = 12000;
 /// CUBLAS_DEFAULT_MATH: the precision of the operands; nothing is rounded to TF32.
 constexpr int kDefaultMath = 0;
 constexpr int kPlain = 0, kTransposed = 1;  // CUBLAS_OP_N, CUBLAS_OP_T
+constexpr int kLower = 0, kUpper = 1;       // CUBLAS_FILL_MODE_LOWER, CUBLAS_FILL_MODE_UPPER
 
 template <class T>
 using Gemm = Status (*)(Handle, int, int, int, int, int, const T* alpha, const T* a, int, const T* b, int,
                         const T* beta, T* c, int);
+template <class T>
+using Syrk = Status (*)(Handle, int, int, int, int, const T* alpha, const T* a, int, const T* beta, T* c, int);
 
 struct Library {
   Blas found;
@@ -38,6 +41,8 @@ struct Library {
   Status (*set_math)(Handle, int) = nullptr;
   Gemm<double> dgemm = nullptr;
   Gemm<float> sgemm = nullptr;
+  Syrk<double> dsyrk = nullptr;
+  Syrk<float> ssyrk = nullptr;
 };
 
 std::mutex mutex;  // of these, and of calls: a handle has one stream at a time
@@ -61,6 +66,8 @@ const Library* open_library(const std::string& path, std::string& problem) {
   get(library->set_math, "cublasSetMathMode");
   get(library->dgemm, "cublasDgemm_v2");
   get(library->sgemm, "cublasSgemm_v2");
+  get(library->dsyrk, "cublasDsyrk_v2");
+  get(library->ssyrk, "cublasSsyrk_v2");
   int major = 0, minor = 0;
   complete = complete && library->property(0, &major) == 0 && library->property(1, &minor) == 0;
   library->found.version = major * 1000 + minor * 10;
@@ -119,6 +126,38 @@ Status call(Gemm<T> gemm, Handle handle, double by, double and_by, const Matrix&
               static_cast<int>(y.leading), &beta, pointer(c.at), static_cast<int>(c.column));
 }
 
+template <class T>
+Status call(Syrk<T> syrk, Handle handle, double by, double and_by, const Matrix& c, const Matrix& a) {
+  const T alpha = static_cast<T>(by), beta = static_cast<T>(and_by);
+  const Stored x = stored(a), z = stored(c);
+  const auto pointer = [](uint64_t at) { return reinterpret_cast<T*>(at); };
+  return syrk(handle, z.operation == kPlain ? kLower : kUpper, x.operation, static_cast<int>(c.rows),
+              static_cast<int>(a.columns), &alpha, pointer(a.at), static_cast<int>(x.leading), &beta, pointer(c.at),
+              static_cast<int>(z.leading));
+}
+
+/// Calls `work` with the library and its handle for the device, set to the stream.
+template <class F>
+bool with_handle(const Device& device, Stream stream, std::string& problem, F&& work) {
+  std::lock_guard lock(mutex);
+  const Library* with = library();
+  if (!with) {
+    problem = why_not;
+    return false;
+  }
+  Handle& handle = handles[device.properties().ordinal];
+  Status status = 0;
+  if (!handle) {
+    status = with->create(&handle);
+    if (status == 0) status = with->set_math(handle, kDefaultMath);
+    if (status != 0) handle = nullptr;
+  }
+  if (status == 0) status = with->set_stream(handle, reinterpret_cast<void*>(stream));
+  if (status == 0) status = work(*with, handle);
+  if (status != 0) problem = "cuBLAS failed with status " + std::to_string(status);
+  return status == 0;
+}
+
 }  // namespace
 
 const Blas* blas(std::string& problem) {
@@ -145,25 +184,16 @@ bool multiply(const Device& device, Stream stream, bool is_double, double alpha,
   // A result that runs along rows is the transposed product, which runs along columns.
   if (stored(c).operation == kTransposed)
     return multiply(device, stream, is_double, alpha, beta, c.transposed(), b.transposed(), a.transposed(), problem);
-  std::lock_guard lock(mutex);
-  const Library* with = library();
-  if (!with) {
-    problem = why_not;
-    return false;
-  }
-  Handle& handle = handles[device.properties().ordinal];
-  Status status = 0;
-  if (!handle) {
-    status = with->create(&handle);
-    if (status == 0) status = with->set_math(handle, kDefaultMath);
-    if (status != 0) handle = nullptr;
-  }
-  if (status == 0) status = with->set_stream(handle, reinterpret_cast<void*>(stream));
-  if (status == 0)
-    status =
-        is_double ? call(with->dgemm, handle, alpha, beta, c, a, b) : call(with->sgemm, handle, alpha, beta, c, a, b);
-  if (status != 0) problem = "cuBLAS failed with status " + std::to_string(status);
-  return status == 0;
+  return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
+    return is_double ? call(with.dgemm, handle, alpha, beta, c, a, b) : call(with.sgemm, handle, alpha, beta, c, a, b);
+  });
+}
+
+bool multiply_by_itself(const Device& device, Stream stream, bool is_double, double alpha, double beta, const Matrix& c,
+                        const Matrix& a, std::string& problem) {
+  return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
+    return is_double ? call(with.dsyrk, handle, alpha, beta, c, a) : call(with.ssyrk, handle, alpha, beta, c, a);
+  });
 }
 
 }  // namespace appy::gpu

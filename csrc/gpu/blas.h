@@ -38,4 +38,8 @@ bool takes(const Matrix& c, const Matrix& a, const Matrix& b);
 bool multiply(const Device&, Stream, bool is_double, double alpha, double beta, const Matrix& c, const Matrix& a,
               const Matrix& b, std::string& problem);
 
+/// The same of c = alpha a a^T + beta c, of which the elements above the diagonal are neither read nor written.
+bool multiply_by_itself(const Device&, Stream, bool is_double, double alpha, double beta, const Matrix& c,
+                        const Matrix& a, std::string& problem);
+
 }  // namespace appy::gpu

@@ -107,6 +107,19 @@ bool describe_update(const ir::Graph& graph, const Op& store, const Value& sum, 
   return false;
 }
 
+/// Row i, counted from 0, has the columns from 0 to i.
+bool is_triangle(const Product& p) {
+  const Op &rows = p.rows(), &columns = p.columns();
+  const Op* end = columns.operands[1]->op;
+  const bool from_zero = passes::constant(*rows.operands[0]) == 0 && passes::constant(*columns.operands[0]) == 0;
+  if (!from_zero || !end || end->code != Opcode::add_) return false;
+  const Value* const i = passes::induction(rows);
+  for (size_t side = 0; side < 2; ++side) {
+    if (end->operands[side] == i && passes::constant(*end->operands[1 - side]) == 1) return true;
+  }
+  return false;
+}
+
 double value_of(const WholeProduct::Factor& factor, std::span<const ir::Word> arguments) {
   return factor.word ? number_of(arguments[*factor.word], factor.type) : factor.number;
 }
@@ -140,7 +153,9 @@ std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostP
                                              const std::vector<bool>& unaligned) {
   if (part.products.size() != 1) return {};
   const Product& p = part.products[0].product;
-  if (p.terms != 1 || p.nest.size() != 2 || !p.rectangular || p.uneven != passes::Side::neither || !p.from_zero())
+  const bool triangle = is_triangle(p);
+  if (p.terms != 1 || p.nest.size() != 2 || (!p.rectangular && !triangle) || p.uneven != passes::Side::neither ||
+      !p.from_zero())
     return {};
   const ir::DType type = p.steps->result()->type.dtype;
   if (type != ir::DType::f64_ && type != ir::DType::f32_) return {};
@@ -171,6 +186,11 @@ std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostP
       !at(*b, *p.steps, p.columns(), out.b))
     return {};
   if (alloc && alloc->result() != out.c.view) return {};
+  if (triangle) {
+    const auto of_column = operand_of(graph, part, unaligned, *b, p.columns(), *p.steps);
+    if (!of_column || !(*of_column == out.a) || out.c.first[0] != out.c.first[1]) return {};
+    out.triangle = true;
+  }
   return out;
 }
 
@@ -204,9 +224,12 @@ std::string multiply(const WholeProduct& product, const Device& device, Stream s
   const Matrix a = matrix(product.a, rows, steps), b = matrix(product.b, steps, columns),
                c = matrix(product.c, rows, columns);
   if (!takes(c, a, b)) return {};
+  if (product.triangle && rows != columns) return {};
   std::string problem;
   const Blas* library = blas(problem);
   const bool is_double = product.c.view->type.dtype == ir::DType::f64_;
+  if (library && product.triangle)
+    return multiply_by_itself(device, stream, is_double, alpha, beta, c, a, problem) ? name_of(*library) : "";
   if (!library || !multiply(device, stream, is_double, alpha, beta, c, a, b, problem)) return {};
   return name_of(*library);
 }

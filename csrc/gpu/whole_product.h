@@ -32,10 +32,12 @@ struct WholeProduct {
   };
   Operand c, a, b;
   Factor alpha, beta;
+  bool triangle = false;  // b is the transpose of a, and of c only what is not above the diagonal is meant
 };
 
-/// c = alpha a b + beta c, of float64 or float32, with sums that may be reassociated; all else the host knows.
-/// `unaligned` are parameters whose elements may lie at any address: those are not for a library.
+/// c = alpha a b + beta c, or a triangle of alpha a a^T + beta c, of float64 or float32, with sums that may be
+/// reassociated; all else the host knows. `unaligned` are parameters whose elements may lie at any address: those are
+/// not for a library.
 std::optional<WholeProduct> whole_product_of(const ir::Graph&, const HostPart&, const std::vector<bool>& unaligned);
 
 /// The element of the access in these loops, whose variables count each one of its dimensions; nothing where it is

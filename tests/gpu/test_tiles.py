@@ -295,6 +295,83 @@ def test_whole_products_are_the_librarys(python, tmp_path, emulator_path):
     assert by_library == {"add", "parts", "transposed", "made", "scaled", "scaled_after", "two_thirds", "half"}
 
 
+TRIANGLES = """
+import re, sys
+import appy
+import numpy as np
+
+def lower(alpha, beta, C, A):
+    #pragma parallel for
+    for i in range(A.shape[0]):
+        for j in range(i + 1):
+            s = 0.0
+            #pragma simd
+            for k in range(A.shape[1]):
+                s += A[i, k] * A[j, k]
+            C[i, j] = beta * C[i, j] + alpha * s
+
+def lower_of_columns(alpha, beta, C, A):
+    #pragma parallel for
+    for i in range(A.shape[1]):
+        for j in range(1 + i):
+            s = 0.0
+            #pragma simd
+            for k in range(A.shape[0]):
+                s += A[k, i] * A[k, j]
+            C[j, i] = alpha * s + beta * C[j, i]
+
+def next_to_it(alpha, beta, C, A):
+    #pragma parallel for
+    for i in range(A.shape[0] - 1):
+        for j in range(i + 1):
+            s = 0.0
+            #pragma simd
+            for k in range(A.shape[1]):
+                s += A[i, k] * A[j + 1, k]
+            C[i, j] = beta * C[i, j] + alpha * s
+
+def below(alpha, beta, C, A):
+    #pragma parallel for
+    for i in range(A.shape[0]):
+        for j in range(i):
+            s = 0.0
+            #pragma simd
+            for k in range(A.shape[1]):
+                s += A[i, k] * A[j, k]
+            C[i, j] = beta * C[i, j] + alpha * s
+
+plain, dtype = globals()[sys.argv[1]], sys.argv[2]
+kind = np.dtype(dtype).type
+f = appy.jit(backend="cuda", strict=True)(plain)
+for n, k in ((3, 2), (70, 40), (40, 70)):
+    for beta in (0.75, 0.0):
+        rng = np.random.default_rng(n)
+        C = rng.random((n, n)).astype(dtype)
+        A = (rng.random((k, n) if plain is lower_of_columns else (n, k)) - 0.25).astype(dtype)
+        A[1, 1] = C[2, 1] = np.inf
+        want = C.copy()
+        with np.errstate(all="ignore"):
+            plain(kind(1.5), kind(beta), want, A)
+        f(kind(1.5), kind(beta), C, A)
+        double = dtype == "f8"
+        np.testing.assert_allclose(C, want, rtol=1e-11 if double else 2e-4, atol=1e-12 if double else 1e-4)
+        if n > 3:
+            print("used", beta, int("cuBLAS 13.1" in str(appy.explain(f))))
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("name", ["lower", "lower_of_columns", "next_to_it", "below"])
+def test_triangles_are_the_librarys(python, tmp_path, emulator_path, name, dtype):
+    """A matrix times its own transpose, with the diagonal, is one call; what a factor of 0 would not read is not."""
+    file = tmp_path / "program.py"
+    file.write_text(TRIANGLES)
+    printed = python("-W", "ignore", str(file), name, dtype, APPY_LIBCUBLAS=emulator_path)
+    used = re.findall(r"^used ([\d.]+) (\d)", printed, re.MULTILINE)
+    whole = "1" if name in ("lower", "lower_of_columns") else "0"
+    assert used == [("0.75", whole), ("0.0", "0")] * 2
+
+
 def test_without_the_library_or_where_it_fails(python, tmp_path, emulator_path):
     for variables in ({"APPY_LIBCUBLAS": "none"}, {"APPY_LIBCUBLAS": emulator_path, "APPY_EMULATOR_BLAS": "14"}, {}):
         assert library(python, tmp_path, "few", **variables) == dict.fromkeys(("scaled", "product", "made"), "0")
@@ -485,7 +562,7 @@ GIVEN_SUMS = dict(
     covariance=["between"],
     gram=["behind"],
     tiny=["before"],
-    syrk=["before"],
+    syrk=[],  # as a whole
     above=["before"],
     syr2k=["before"],
     of_others=[],
@@ -506,8 +583,8 @@ def test_sums_from_the_library(python, tmp_path, emulator_path, name):
 @pytest.mark.parametrize(("block", "how"), [(96, ["before"]), (16, [])])
 def test_sums_from_the_library_with_blocks_of_any_size(python, tmp_path, emulator_path, block, how):
     """Rows of 32 are those of whole warps."""
-    used = given(python, tmp_path, "syrk", APPY_LIBCUBLAS=emulator_path, APPY_CUDA_SHAPE=f"given=1,block={block}")
-    assert used == {"syrk": how}
+    used = given(python, tmp_path, "above", APPY_LIBCUBLAS=emulator_path, APPY_CUDA_SHAPE=f"given=1,block={block}")
+    assert used == {"above": how}
 
 
 @pytest.mark.parametrize("case", ["small", "none", "fails"])

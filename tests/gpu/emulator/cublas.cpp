@@ -55,8 +55,39 @@ int product(Handle* handle, int ta, int tb, int m, int n, int k, const T* alpha,
   });
 }
 
+/// Of a triangle: the lower one (0) or the upper one (1).
+template <class T>
+int triangle(Handle* handle, int upper, int trans, int n, int k, const T* alpha, const T* a, int lda, const T* beta,
+             T* c, int ldc) {
+  const char* fails = std::getenv("APPY_EMULATOR_BLAS");
+  if (fails && *fails) return std::atoi(fails);
+  if (lda < (trans ? k : n) || ldc < n || handle->math != 0) return 7;
+  return appy_emulator_enqueue([=, alpha = *alpha, beta = *beta] {
+    const auto at = [&](int i, int l) {
+      return a[trans ? l + static_cast<int64_t>(i) * lda : i + static_cast<int64_t>(l) * lda];
+    };
+    for (int j = 0; j < n; ++j) {
+      for (int i = upper ? 0 : j; i < (upper ? j + 1 : n); ++i) {
+        T sum = 0;
+        for (int l = 0; l < k; ++l) sum += at(i, l) * at(j, l);
+        T& to = c[i + static_cast<int64_t>(j) * ldc];
+        to = beta == 0 ? alpha * sum : alpha * sum + beta * to;
+      }
+    }
+    return 0;
+  });
+}
+
 }  // namespace
 
+EXPORT cublasDsyrk_v2(Handle* handle, int upper, int trans, int n, int k, const double* alpha, const double* a, int lda,
+                      const double* beta, double* c, int ldc) {
+  return triangle(handle, upper, trans, n, k, alpha, a, lda, beta, c, ldc);
+}
+EXPORT cublasSsyrk_v2(Handle* handle, int upper, int trans, int n, int k, const float* alpha, const float* a, int lda,
+                      const float* beta, float* c, int ldc) {
+  return triangle(handle, upper, trans, n, k, alpha, a, lda, beta, c, ldc);
+}
 EXPORT cublasDgemm_v2(Handle* handle, int ta, int tb, int m, int n, int k, const double* alpha, const double* a,
                       int lda, const double* b, int ldb, const double* beta, double* c, int ldc) {
   return product(handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);

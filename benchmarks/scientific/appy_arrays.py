@@ -181,13 +181,9 @@ def spmv(A_row, A_col, A_val, x):
 
 def symm(alpha, beta, C, A, B):
     # pragma 0=>parallel 1=>simd
-    C *= beta
-    # pragma sequential for
-    for i in range(C.shape[0]):
-        # pragma 0=>parallel 1=>simd
-        C[:i, :] += alpha * np.outer(A[i, :i], B[i, :])
-        # pragma 0=>parallel
-        C[i, :] += alpha * (A[i, i] * B[i, :] + A[i, :i] @ B[:i, :])
+    full = np.tril(A) + np.tril(A, -1).T
+    # pragma 0=>parallel
+    C[:, :] = alpha * (full @ B) + beta * C
 
 
 def syr2k(alpha, beta, C, A, B):

@@ -512,6 +512,9 @@ template <int kLanes, class R> APPY_INLINE R reduce_lanes(R value) {
   barrier_block();
   if (threadIdx.x % 32 == 0) row[threadIdx.x / 32] = value;
   barrier_block();
+  // Of many warps each would take longer to read what all of them have than a tree does.
+  constexpr int kWarps = kLanes > 32 ? kLanes / 32 : 1;
+  if (kWarps > 8 && (kWarps & (kWarps - 1)) == 0) return reduce_group<kWarps>(row[threadIdx.x % kWarps]);
   R total = row[0];
   for (int warp = 1; warp < kLanes / 32; ++warp) total = R::combine(total, row[warp]);
   return total;
@@ -528,8 +531,18 @@ template <int kBlock, int kColumns, class R> APPY_INLINE R reduce_columns(R valu
   barrier_block();
   if (lane < kColumns) rows[threadIdx.x / kWidth * kColumns + lane] = value;
   barrier_block();
+  // Of many warps each would take longer to read what all of them have than one more meeting does.
+  constexpr int kRows = kBlock / kWidth, kParts = kRows < 8 ? kRows : 8, kApart = kParts * kColumns;
+  if (kRows > kParts) {
+    if (threadIdx.x < kApart) {
+      R part = rows[threadIdx.x];
+      for (int at = (int)threadIdx.x + kApart; at < kRows * kColumns; at += kApart) part = R::combine(part, rows[at]);
+      rows[threadIdx.x] = part;
+    }
+    barrier_block();
+  }
   R total = rows[threadIdx.x % kColumns];
-  for (int row = 1; row < kBlock / kWidth; ++row) total = R::combine(total, rows[row * kColumns + threadIdx.x % kColumns]);
+  for (int row = 1; row < kParts; ++row) total = R::combine(total, rows[row * kColumns + threadIdx.x % kColumns]);
   return total;
 }
 

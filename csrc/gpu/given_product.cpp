@@ -26,6 +26,16 @@ bool may_end_before(const Op& nest) {
   return true;
 }
 
+/// What is done with each sum is one store; null where it is more.
+const Op* only_store(const Product& p) {
+  const Op* store = nullptr;
+  for (const Op* op = passes::body_of(p.columns()).first; op; op = op->next) {
+    if ((!op->blocks.empty() && op != p.steps) || (op->code == Opcode::store_ && store)) return nullptr;
+    if (op->code == Opcode::store_) store = op;
+  }
+  return p.steps->results.size() == 1 ? store : nullptr;
+}
+
 std::optional<GivenProduct> given(const ir::Graph& graph, const HostPart& part, const std::vector<bool>& unaligned,
                                   size_t nest) {
   const Product& p = part.products[nest].product;
@@ -53,10 +63,12 @@ std::optional<GivenProduct> given(const ir::Graph& graph, const HostPart& part, 
   }
   const bool mirrored = p.terms == 2;
   if (mirrored && (!(a[0] == b[1]) || !(a[1] == b[0]))) return {};
-  GivenProduct out{nest, a[0], b[0], {}, type, mirrored};
+  GivenProduct out{nest, a[0], b[0], {}, {}, type, mirrored};
   const ProductSize& size = part.products[nest];
-  if (p.rectangular && !mirrored && p.from_zero() && size.store && size.store->view()->type.dtype == type)
-    out.c = operand_of(graph, part, unaligned, *size.store, p.rows(), p.columns());
+  const Op* const store = p.rectangular && !mirrored && p.from_zero() ? only_store(p) : nullptr;
+  if (!store || store->view()->type.dtype != type) return out;
+  if (!size.store) out.update = update_of(graph, *store, *p.steps->result());
+  if (size.store || out.update) out.c = operand_of(graph, part, unaligned, *store, p.rows(), p.columns());
   return out;
 }
 
@@ -91,6 +103,13 @@ std::optional<double> scale_of(const GivenProduct& product, const Sizes& sizes) 
   if (size.divides) by = product.type == ir::DType::f32_ ? 1 / static_cast<float>(by) : 1 / by;
   const bool normal = product.type == ir::DType::f32_ ? std::isnormal(static_cast<float>(by)) : std::isnormal(by);
   return normal ? std::optional(by) : std::nullopt;
+}
+
+std::optional<Factors> factors_for(const GivenProduct& product, const Sizes& sizes,
+                                   std::span<const ir::Word> arguments) {
+  if (product.update) return factors_of(*product.update, arguments);
+  const auto scale = scale_of(product, sizes);
+  return scale ? std::optional(Factors{*scale, 0}) : std::nullopt;
 }
 
 /// Of the sums a row at a time; operands that lie in columns are columns of a matrix.
@@ -131,7 +150,7 @@ bool pays(const GivenProduct& product, const Sizes& sizes) {
 }
 
 bool stores(const GivenProduct& product, const Sizes& sizes, std::span<const ir::Word> arguments) {
-  if (!product.c || !scale_of(product, sizes)) return false;
+  if (!product.c || !factors_for(product, sizes, arguments)) return false;
   const Extents e = extents_of(product, sizes);
   const std::vector<ir::Word> nowhere(sizes.part().arrays.size());
   const Matrix a = matrix_of(product.a, e.rows, e.steps, sizes, arguments, nowhere),
@@ -155,8 +174,8 @@ bool multiply(const GivenProduct& product, const Device& device, Stream stream, 
                b = matrix_of(product.b, e.columns, e.steps, sizes, arguments, made);
   const Matrix c = sums ? sums_at(sums, e, sums_of(product, sizes).leading)
                         : matrix_of(*product.c, e.rows, e.columns, sizes, arguments, made);
-  const double by = sums ? 1 : *scale_of(product, sizes);
-  return multiply(device, stream, product.type == ir::DType::f64_, by, 0, c, a, b.transposed(), problem);
+  const Factors by = sums ? Factors() : *factors_for(product, sizes, arguments);
+  return multiply(device, stream, product.type == ir::DType::f64_, by.alpha, by.beta, c, a, b.transposed(), problem);
 }
 
 }  // namespace appy::gpu

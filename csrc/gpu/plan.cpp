@@ -57,6 +57,9 @@ Plans::Plans(const ir::Graph& graph, Options options, Device& device)
   if (!code_.checks && told_.empty()) {
     whole_ = whole_product_of(graph_, part_, options_.unaligned);
     if (!whole_) given_ = given_products(graph_, part_, options_.unaligned);
+    for (const GivenProduct& given : given_) {
+      if (given.update) find_deciding_factors(*given.update);
+    }
   }
   if (options_.tuning) fingerprint_ = fingerprint(without_lines(code_.text));
 }
@@ -76,6 +79,15 @@ void Plans::find_deciding_words() {
     for (; word < end; ++word) {
       if (v->type.is_view() || read.count(v->index)) deciding_.push_back(word);
     }
+  }
+}
+
+/// Whether the library stores what becomes of given sums follows from these.
+void Plans::find_deciding_factors(const WholeProduct::Update& update) {
+  for (const WholeProduct::Factor* factor : {&update.alpha, &update.beta}) {
+    if (!factor->word) continue;
+    const auto at = std::lower_bound(deciding_.begin(), deciding_.end(), *factor->word);
+    if (at == deciding_.end() || *at != *factor->word) deciding_.insert(at, *factor->word);
   }
 }
 

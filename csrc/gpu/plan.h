@@ -97,6 +97,7 @@ class Plans {
  private:
   void read_lines();
   void find_deciding_words();
+  void find_deciding_factors(const WholeProduct::Update&);
   CodegenOptions codegen_options(const KernelShape&) const;
   Variant& variant(const KernelShape&);
   void compile(Variant&);

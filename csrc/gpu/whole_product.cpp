@@ -74,39 +74,6 @@ bool is_multiple(const ir::Graph& graph, const Value& v, const F& is_base, Whole
   return false;
 }
 
-/// What the store keeps is alpha sum + beta c, in one of the ways to write that.
-bool describe_update(const ir::Graph& graph, const Op& store, const Value& sum, WholeProduct& out) {
-  const auto is_sum = [&](const Value& v) { return &v == &sum; };
-  const auto is_before = [&](const Value& v) { return load_of(v) && passes::same_element(*v.op, store); };
-  const Value& stored = *store.operands[0];
-  out.beta.number = 0;
-  if (is_multiple(graph, stored, is_sum, out.alpha)) return true;
-  if (!stored.op) return false;
-  out.beta.number = 1;
-  const std::vector<Value*>& from = stored.op->operands;
-  if (stored.op->code == Opcode::add_) {
-    for (size_t side = 0; side < 2; ++side) {
-      if (is_multiple(graph, *from[side], is_sum, out.alpha) &&
-          is_multiple(graph, *from[1 - side], is_before, out.beta))
-        return true;
-    }
-  }
-  if (stored.op->code != Opcode::fma_) return false;
-  for (size_t side = 0; side < 2; ++side) {
-    const auto by = factor_of(graph, *from[side]);
-    if (!by) continue;
-    if (is_sum(*from[1 - side]) && is_multiple(graph, *from[2], is_before, out.beta)) {
-      out.alpha = *by;
-      return true;
-    }
-    if (is_before(*from[1 - side]) && is_multiple(graph, *from[2], is_sum, out.alpha)) {
-      out.beta = *by;
-      return true;
-    }
-  }
-  return false;
-}
-
 /// Row i, counted from 0, has the columns from 0 to i.
 bool is_triangle(const Product& p) {
   const Op &rows = p.rows(), &columns = p.columns();
@@ -149,6 +116,44 @@ std::optional<WholeProduct::Operand> operand_of(const ir::Graph& graph, const Ho
   return out;
 }
 
+std::optional<WholeProduct::Update> update_of(const ir::Graph& graph, const Op& store, const Value& sum) {
+  const auto is_sum = [&](const Value& v) { return &v == &sum; };
+  const auto is_before = [&](const Value& v) { return load_of(v) && passes::same_element(*v.op, store); };
+  const Value& stored = *store.operands[0];
+  WholeProduct::Update out;
+  out.beta.number = 0;
+  if (is_multiple(graph, stored, is_sum, out.alpha)) return out;
+  if (!stored.op) return {};
+  out.beta.number = 1;
+  const std::vector<Value*>& from = stored.op->operands;
+  if (stored.op->code == Opcode::add_) {
+    for (size_t side = 0; side < 2; ++side) {
+      if (is_multiple(graph, *from[side], is_sum, out.alpha) &&
+          is_multiple(graph, *from[1 - side], is_before, out.beta))
+        return out;
+    }
+  }
+  if (stored.op->code != Opcode::fma_) return {};
+  for (size_t side = 0; side < 2; ++side) {
+    const auto by = factor_of(graph, *from[side]);
+    if (!by) continue;
+    if (is_sum(*from[1 - side]) && is_multiple(graph, *from[2], is_before, out.beta)) {
+      out.alpha = *by;
+      return out;
+    }
+    if (is_before(*from[1 - side]) && is_multiple(graph, *from[2], is_sum, out.alpha)) {
+      out.beta = *by;
+      return out;
+    }
+  }
+  return {};
+}
+
+std::optional<Factors> factors_of(const WholeProduct::Update& update, std::span<const ir::Word> arguments) {
+  const Factors out = {value_of(update.alpha, arguments), update.reads() ? value_of(update.beta, arguments) : 0};
+  return out.alpha == 0 || (update.reads() && out.beta == 0) ? std::nullopt : std::optional(out);
+}
+
 std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostPart& part,
                                              const std::vector<bool>& unaligned) {
   if (part.products.size() != 1) return {};
@@ -176,7 +181,9 @@ std::optional<WholeProduct> whole_product_of(const ir::Graph& graph, const HostP
   });
   if (!simple) return {};
   WholeProduct out;
-  if (!describe_update(graph, *store, *p.steps->result(), out)) return {};
+  const auto update = update_of(graph, *store, *p.steps->result());
+  if (!update) return {};
+  out.update = *update;
   const auto at = [&](const Op& access, const Op& rows, const Op& columns, WholeProduct::Operand& to) {
     const auto found = operand_of(graph, part, unaligned, access, rows, columns);
     if (found) to = *found;
@@ -215,10 +222,9 @@ std::string multiply(const WholeProduct& product, const Device& device, Stream s
   const auto matrix = [&](const WholeProduct::Operand& operand, int64_t rows, int64_t columns) {
     return matrix_of(operand, rows, columns, sizes, arguments, made);
   };
-  const double alpha = value_of(product.alpha, arguments), beta = value_of(product.beta, arguments);
-  // What the library does not read may hold infinities, whose products with 0 are NaN.
-  const bool updates = product.beta.word || product.beta.number != 0;
-  if (alpha == 0 || (updates && beta == 0)) return {};
+  const auto factors = factors_of(product.update, arguments);
+  if (!factors) return {};
+  const auto [alpha, beta] = *factors;
   const ProductSize& size = sizes.part().products[0];
   const int64_t rows = sizes.at(size.rows, 0), columns = sizes.at(size.columns, 0), steps = sizes.at(size.steps, 0);
   const Matrix a = matrix(product.a, rows, steps), b = matrix(product.b, steps, columns),

@@ -30,8 +30,14 @@ struct WholeProduct {
     ir::DType type = ir::DType::f64_;  // of the parameter
     std::optional<size_t> word;        // its argument word
   };
+  /// What is stored: alpha times the sum, and beta times what was there.
+  struct Update {
+    Factor alpha, beta;
+    /// Is what was there read?
+    bool reads() const { return beta.word || beta.number != 0; }
+  };
   Operand c, a, b;
-  Factor alpha, beta;
+  Update update;
   bool triangle = false;  // b is the transpose of a, and of c only what is not above the diagonal is meant
 };
 
@@ -44,6 +50,14 @@ std::optional<WholeProduct> whole_product_of(const ir::Graph&, const HostPart&, 
 /// none, or not for a library.
 std::optional<WholeProduct::Operand> operand_of(const ir::Graph&, const HostPart&, const std::vector<bool>& unaligned,
                                                 const ir::Op& access, const ir::Op& rows, const ir::Op& columns);
+/// What the store keeps of the sum, in one of the ways to write that; nothing where it is something else.
+std::optional<WholeProduct::Update> update_of(const ir::Graph&, const ir::Op& store, const ir::Value& sum);
+/// Its factors; nothing where one is 0: what the library does not read then may hold infinities, whose products with 0
+/// are NaN.
+struct Factors {
+  double alpha = 1, beta = 0;
+};
+std::optional<Factors> factors_of(const WholeProduct::Update&, std::span<const ir::Word> arguments);
 /// The operand of so many rows and columns as it lies in memory.
 Matrix matrix_of(const WholeProduct::Operand&, int64_t rows, int64_t columns, const Sizes&,
                  std::span<const ir::Word> arguments, std::span<const ir::Word> made);

@@ -518,6 +518,18 @@ def both(C, A, B):
     #pragma 0=>parallel 1=>simd
     C[:, :] = np.maximum(B @ A.T, 0) + D
 
+def updated(alpha, beta, C, A, B):
+    #pragma 0=>parallel 1=>simd
+    S = A + 2 * A
+    #pragma 0=>parallel
+    C[:, :] = alpha * (S @ B.T) + beta * C
+
+def less(C, A, B):
+    #pragma 0=>parallel 1=>simd
+    S = A + 2 * A
+    #pragma 0=>parallel
+    C[:, :] = S @ B.T - C * C
+
 calls = dict(
     covariance=lambda n, k, m, d: (covariance, m(k, n), m(n, n)),
     gram=lambda n, k, m, d: (gram, d(7.5), m(n, n), m(n, k)),
@@ -530,6 +542,10 @@ calls = dict(
     behind_a_number=lambda n, k, m, d: (behind_a_number, m(n, n), m(n, k), m(n, k)),
     in_order=lambda n, k, m, d: (in_order, m(n, n), m(n, k), m(n, k)),
     both=lambda n, k, m, d: (both, m(n, n), m(n, k), m(n, k)),
+    updated=lambda n, k, m, d: (updated, d(1.5), d(0.75), m(n, n), m(n, k), m(n, k)),
+    not_read=lambda n, k, m, d: (updated, d(1.5), d(0), m(n, n), m(n, k), m(n, k)),
+    added=lambda n, k, m, d: (updated, d(n % 2), d(-1), m(n, n), m(n, k), m(n, k)),
+    less=lambda n, k, m, d: (less, m(n, n), m(n, k), m(n, k)),
 )
 for name in sys.argv[1:] or calls:
     compiled = appy.jit(backend="cuda", strict=True)(calls[name](3, 3, lambda *s: np.zeros(s), float)[0])
@@ -547,7 +563,7 @@ for name in sys.argv[1:] or calls:
                 np.testing.assert_allclose(got, want, rtol=1e-11 if dtype == "f8" else 2e-4, atol=1e-12 if dtype == "f8" else 1e-4)
             arguments = expected
     text = str(appy.explain(compiled))
-    print("used", name, *set(re.findall("cuBLAS 13.1, ([a-z]+)", text)))
+    print("used", name, *sorted(set(re.findall("cuBLAS 13.1, ([a-z]+)", text))))
 """
 
 
@@ -570,6 +586,10 @@ GIVEN_SUMS = dict(
     behind_a_number=[],
     in_order=[],
     both=["before"],
+    updated=["behind"],
+    not_read=["between"],
+    added=["behind", "between"],
+    less=["between"],
 )
 
 

@@ -141,6 +141,13 @@ void Writer::before_given(const Op& op, const Op*& nest) {
   close();
 }
 
+/// Of the blocks that a multiprocessor has, so that they get no more registers than that leaves.
+std::string Writer::least_resident() const {
+  const int block = options_.shape.block;
+  if (block > 256 || (!code_.tiles && code_.marches.empty())) return "";
+  return ", " + std::to_string(code_.tiles && code_.in_turn ? 2 : 512 / block);
+}
+
 KernelCode Writer::write() {
   code_.entry = "appy_";
   for (char c : graph_.name) code_.entry += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
@@ -166,11 +173,8 @@ KernelCode Writer::write() {
       ", kUnroll = " + std::to_string(options_.shape.unroll) + ", kPartial = " + std::to_string(code_.partial_bytes) +
       (code_.tiles ? ", kMultiprocessors = " + std::to_string(options_.multiprocessors) : "") + ";\ntypedef " +
       (options_.shape.narrow ? "i32" : "i64") + " Index;\n\nstruct Params {\n  u64 w[" + std::to_string(code_.words) +
-      "];\n};\n\n" + structs_ + "extern \"C\" __global__ void __launch_bounds__(kBlock" +
-      std::string(code_.tiles && options_.shape.block <= 256
-                      ? ", " + std::to_string(code_.in_turn ? 2 : 512 / options_.shape.block)
-                      : "") +
-      ") " + code_.entry + "(const Params p) {\n" + head + pairs_parameter() + pieces_parameter() +
+      "];\n};\n\n" + structs_ + "extern \"C\" __global__ void __launch_bounds__(kBlock" + least_resident() + ") " +
+      code_.entry + "(const Params p) {\n" + head + pairs_parameter() + pieces_parameter() +
       "  Team team = team_of<kBlock, kLanes>();\n" + (code_.leaves ? "  team.looked = (u32)appy_clock();\n" : "") +
       body_ + "}\n";
   return std::move(code_);

@@ -23,6 +23,7 @@ struct KernelShape {
   int lanes = 32;       // threads a worker: a power of two up to 32, or `block`
   int columns = 32;     // workers side by side in a block, in loops over columns: 8, 16 or 32
   int unroll = 1;       // iterations of a loop, or rows of a plane, that a thread has in flight
+  bool march = false;   // stencils over boxes go in order along the dimension around their rows
   int piece = 0;        // bytes that a thread loads or stores at once where neighbours in memory allow it, or 0
   bool narrow = false;  // no byte of an array is 2^31 or more away from its first element
   uint64_t tiles = 0;   // TileSize of nests that may have tiles: two bits each, in the graph's order
@@ -45,6 +46,13 @@ struct ArrayUse {
   Owner owner = Owner::region;
 };
 
+/// A nest whose threads go in order along a dimension (march.cpp): what a step loads, in all of its rows, what it would
+/// load if nothing were kept from the step before, and what is kept.
+struct March {
+  ir::LocId loc = 0;
+  int rows = 0, loads = 0, loads_alone = 0, kept = 0;
+};
+
 struct KernelCode {
   std::string text;   // includes "appy_device.h"
   std::string entry;  // the kernel's name
@@ -57,13 +65,14 @@ struct KernelCode {
   size_t given_words = 0;
   bool before_given = false, behind_given = false;
   std::vector<ArrayUse> arrays;
-  size_t partial_bytes = 0;  // of one partial result; 0 where blocks never combine any
-  size_t shared_bytes = 0;   // of dynamic shared memory
-  bool meets = false;        // all blocks wait for each other: they must be resident together
-  bool leaves = false;       // at barriers in loops the host may tell it to end
-  bool checks = false;       // a fault may be told
-  bool tiles = false;        // includes "appy_product.h"
-  bool in_turn = false;      // between short meetings one block works, and all others wait for it
+  size_t partial_bytes = 0;    // of one partial result; 0 where blocks never combine any
+  size_t shared_bytes = 0;     // of dynamic shared memory
+  bool meets = false;          // all blocks wait for each other: they must be resident together
+  bool leaves = false;         // at barriers in loops the host may tell it to end
+  bool checks = false;         // a fault may be told
+  bool tiles = false;          // includes "appy_product.h"
+  std::vector<March> marches;  // where there is one, all blocks are to be resident together
+  bool in_turn = false;        // between short meetings one block works, and all others wait for it
 };
 
 struct CodegenOptions {

@@ -178,7 +178,19 @@ class DeviceKernel final : public runtime::Kernel {
                   kernel.image_seconds * 1e3, kernel.load_seconds * 1e3);
     text += std::to_string(kernel.function.registers) + " registers a thread, ";
     if (kernel.function.local_bytes) text += std::to_string(kernel.function.local_bytes) + " bytes of them spilled, ";
-    return text + how + products(shape, kernel);
+    return text + how + marches(kernel.code) + products(shape, kernel);
+  }
+
+  /// The nests whose threads go in order along a dimension.
+  std::string marches(const KernelCode& code) const {
+    std::string text;
+    for (const March& march : code.marches) {
+      text += "\nthreads go along the rows of line " + std::to_string(graph_->locs[march.loc].line) + ", " +
+              std::to_string(march.rows) + " at a time: a step loads " + std::to_string(march.loads) +
+              " elements instead of " + std::to_string(march.loads_alone) + " and keeps " + std::to_string(march.kept) +
+              " values for the next one";
+    }
+    return text;
   }
 
   /// How the nests of the form of a matrix product are computed.

@@ -466,11 +466,13 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
   level_ = Level::thread;
   const Op& last = *nest.back();
   if (nest.size() == 1) return along_line(last);
+  const bool by_rows = holds_for_alike(nest, &Writer::can_take_rows);
+  if (options_.shape.march && by_rows && holds_for_alike(nest, &Writer::can_march)) return along_march(nest);
 
   const size_t outer = nest.size() - 1;
   std::vector<std::string> trips;
   for (size_t d = 0; d < outer; ++d) trips.push_back(declare_trips(*nest[d]));
-  const bool rectangular = is_rectangular(nest), by_rows = takes_rows(nest);
+  const bool rectangular = is_rectangular(nest);
   const int neighbours = this->neighbours(last);
   const int rows_at_once = neighbours > 1 ? std::min(options_.shape.unroll, 2) : options_.shape.unroll;
   const std::string rows = trips.back();

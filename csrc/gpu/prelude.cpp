@@ -696,13 +696,17 @@ APPY_INLINE i64 quotient(i64 a, i64 b) { return (a | b) >> 32 ? a / b : (i64)((u
 struct Plane {
   i64 x, x_step, y, y_step;
 };
-template <int kBlock> APPY_INLINE Plane plane_of(const Team& team, i64 nx) {
-  // As many threads across as leave the fewest of them idle.
+/// As many threads across as leave the fewest of them idle.
+template <int kBlock> APPY_INLINE int threads_across(i64 nx) {
   int across = kBlock;
   while (across > 1 && across / 2 >= nx) across /= 2;
   for (int fewer = across / 2; fewer >= 32; fewer /= 2) {
     if ((nx + fewer - 1) / fewer * fewer < (nx + across - 1) / across * across) across = fewer;
   }
+  return across;
+}
+template <int kBlock> APPY_INLINE Plane plane_of(const Team& team, i64 nx) {
+  const int across = threads_across<kBlock>(nx);
   const i64 blocks = gridDim.x;
   i64 columns = (nx + across - 1) / across;
   if (columns > blocks / 2) columns = blocks;
@@ -715,6 +719,24 @@ template <int kBlock> APPY_INLINE Plane plane_of(const Team& team, i64 nx) {
   p.y_step = rows * (kBlock / across);
   if (row >= rows) p.x = 1ll << 56;  // left over
   return p;
+}
+
+/// Columns of a box, one behind the other, as steps of which each block has as many: this one from `at` to `end`.
+struct March { i64 at, end, columns; int across; };
+template <int kBlock> APPY_INLINE March march_of(i64 nx, i64 ny, i64 steps) {
+  const int across = threads_across<kBlock>(nx), down = kBlock / across;
+  const i64 columns = (nx + across - 1) / across, all = columns * ((ny + down - 1) / down) * steps;
+  const i64 each = all / gridDim.x, more = all % gridDim.x, b = blockIdx.x, at = each * b + (b < more ? b : more);
+  return March{at, at + each + (b < more), columns, across};
+}
+/// The steps `from` to `to` of the next column, at the thread's place in the box's front.
+template <int kBlock> APPY_INLINE void next_column(March& m, i64 steps, i64& from, i64& to, i64& x, i64& y) {
+  const i64 column = quotient(m.at, steps), strip = quotient(column, m.columns);
+  from = m.at - column * steps;
+  to = m.end - m.at < steps - from ? from + m.end - m.at : steps;
+  m.at += to - from;
+  x = (column - strip * m.columns) * m.across + threadIdx.x % m.across;
+  y = strip * (kBlock / m.across) + threadIdx.x / m.across;
 }
 
 // --- Updates in memory.

@@ -22,6 +22,10 @@ Tuning::Tuning(const HostPart& part, const Properties& device) {
   axes_.push_back({&Wish::block, {128, 256, 512, 1024}});
   std::erase_if(axes_.back().values, [&](int threads) { return threads > device.max_threads_per_block; });
   if (has(ir::Mapping::threads)) axes_.push_back({&Wish::unroll, {1, 2, 4}});
+  const bool boxes = std::any_of(part.nests.begin(), part.nests.end(), [](const NestSize& n) {
+    return n.mapping == ir::Mapping::threads && n.trips.size() > 2;
+  });
+  if (boxes) axes_.push_back({&Wish::march, {1, 2}});
   axes_.push_back({&Wish::per_multiprocessor, {1, 2, 4, 8, 16, 32}});
 }
 

@@ -64,10 +64,11 @@ bool Writer::can_take_rows(const std::vector<const Op*>& nest) const {
   return is_rectangular(nest) && can_unroll(*nest[nest.size() - 2], &last) && can_unroll(last, nullptr);
 }
 
-/// They do, unless another nest that counts alike may not: barriers are left out between such nests where an element is
-/// the same thread's in both.
-bool Writer::takes_rows(const std::vector<const Op*>& nest) const {
-  bool all = can_take_rows(nest);
+/// For the nest and for all others that count alike: barriers are left out between such nests where an element is the
+/// same thread's in both.
+bool Writer::holds_for_alike(const std::vector<const Op*>& nest,
+                             bool (Writer::*holds)(const std::vector<const Op*>&) const) const {
+  bool all = (this->*holds)(nest);
   ir::walk(*graph_.body, [&](const Op& op) {
     if (!all || op.code != Opcode::for_ || op.mapping != ir::Mapping::threads) return;
     const std::vector<const Op*> other = nest_of(op);
@@ -77,7 +78,7 @@ bool Writer::takes_rows(const std::vector<const Op*>& nest) const {
         if (other[d]->operands[k] != nest[d]->operands[k]) return;
       }
     }
-    all = can_take_rows(other);
+    all = (this->*holds)(other);
   });
   return all;
 }

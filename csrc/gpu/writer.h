@@ -37,6 +37,7 @@ class Writer {
   // codegen.cpp
   void find_arrays(const ir::Block&, ArrayUse::Owner);
   std::string parameters();
+  std::string least_resident() const;
   std::string view_parameter(const ir::Value&, size_t word);
   void results(const ir::Op& yield);
   void before_given(const ir::Op&, const ir::Op*& nest);
@@ -114,7 +115,8 @@ class Writer {
   bool can_interleave(const ir::Op& loop, const ir::Op* but) const;
   bool can_unroll(const ir::Op& loop, const ir::Op* but) const;
   bool can_take_rows(const std::vector<const ir::Op*>& nest) const;
-  bool takes_rows(const std::vector<const ir::Op*>& nest) const;
+  bool holds_for_alike(const std::vector<const ir::Op*>& nest,
+                       bool (Writer::*holds)(const std::vector<const ir::Op*>&) const) const;
   void along_line(const ir::Op& loop);
   void rows(const ir::Op& loop, const ir::Op& along, int count, const std::string& trips, const std::string& group,
             const std::function<void(std::vector<Names::Scope>*)>& across);
@@ -122,6 +124,14 @@ class Writer {
                                            const std::string& step);
   void side_by_side(const ir::Op& loop, const ir::Op* once, std::vector<Names::Scope>& copies,
                     const std::function<void(const ir::Op&)>& write);
+
+  // march.cpp
+  bool has_columns_apart(const std::vector<const ir::Op*>& nest) const;
+  int rows_of_march(const std::vector<const ir::Op*>& nest) const;
+  bool can_march(const std::vector<const ir::Op*>& nest) const;
+  void along_march(const std::vector<const ir::Op*>& nest);
+  void march_rows(const std::vector<const ir::Op*>& nest, const std::string& first, const std::string& k,
+                  const std::string& end);
 
   // pieces.cpp
   void find_pieces();

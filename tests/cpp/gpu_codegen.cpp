@@ -126,6 +126,98 @@ TEST(Codegen, NeighbouringRowsAtOnce) {
                       " = x["});
 }
 
+/// A star of five points, and a third array.
+std::unique_ptr<ir::Graph> star(const std::string& more, const std::string& step = "%one") {
+  return graph_of("%x: f64[3,c], %y: f64[3,c], %z: f64[3,c]", R"(%two = const 2 : i64
+    %n = dim 0 %x : i64
+    %m = dim 1 %x : i64
+    %l = dim 2 %x : i64
+    for parallel annotated %i = %one to %n step )" + step + R"( {
+      for parallel annotated %j = %one to %m step %one {
+        for simd annotated %k = %zero to %l step %one {
+          %a = load %x[%i - 1, %j, %k] : f64
+          %b = load %x[%i, %j, %k] : f64
+          %c = load %x[%i + 1, %j, %k] : f64
+          %d = load %x[%i, %j - 1, %k] : f64
+          %e = load %x[%i, %j + 1, %k] : f64
+          %up = sub %c, %b : f64
+          %down = sub %b, %a : f64
+          %s = sub %up, %down : f64
+          %t = add %s, %d : f64
+          %u = sub %t, %e : f64
+          )" + more + R"(
+          yield
+        }
+        yield
+      }
+      yield
+    }
+    yield
+  )");
+}
+
+KernelCode marching(const ir::Graph& graph, int unroll = 2) {
+  CodegenOptions options;
+  options.shape.unroll = unroll;
+  options.shape.march = true;
+  return generate(graph, options);
+}
+
+TEST(Codegen, StepsKeepWhatTheNextOneNeeds) {
+  const KernelCode code = marching(*star("store %u, %y[%i, %j, %k]"));
+  ASSERT_EQ(code.marches.size(), 1u);
+  // Three rows: two of what unroll says, and one as no row is read along. They and one at each side of row i; row i
+  // + 1.
+  EXPECT_EQ(code.marches[0].rows, 3);
+  EXPECT_EQ(code.marches[0].loads_alone, 11);
+  EXPECT_EQ(code.marches[0].loads, 5);
+  EXPECT_EQ(code.marches[0].kept, 6);  // row i and the differences to it
+  const std::string steps = "_Pragma(\"unroll 1\") for (; k_0 < end_0; ++k_0) {";
+  expect_lines(code, {"march_of<kBlock>(",
+                      "while (march_0.at < march_0.end) {",
+                      "next_column<kBlock>(march_0, ",
+                      "if (first_0 + 3 <= ",
+                      "double kept_5;",
+                      "kept_0 = b;",
+                      "kept_3 = down;",
+                      steps,
+                      " = x[",
+                      " - kept_",
+                      "y[",
+                      "y[",
+                      "y[",
+                      "kept_0 = c;",
+                      "kept_3 = up;",
+                      "kept_5 = up_1;",
+                      "} else {",
+                      steps,
+                      "for (i64 r_0 = first_0; ",
+                      " = x[",
+                      "y["});
+  const size_t loop = code.text.find("for (; k_0 < end_0"), rest = code.text.find("} else {", loop);
+  size_t loads = 0;
+  for (size_t at = code.text.find(" = x[", loop); at < rest; at = code.text.find(" = x[", at + 1)) ++loads;
+  EXPECT_EQ(loads, 5u) << code.text;
+}
+
+TEST(Codegen, StepsThatKeepTooLittle) {
+  const auto marches = [](const ir::Graph& graph, int unroll = 2) { return marching(graph, unroll).marches.size(); };
+  EXPECT_EQ(marches(*star("store %u, %y[%i, %j, %k]")), 1u);
+  // What is written is loaded again, whoever has written it.
+  EXPECT_EQ(marches(*star("store %u, %x[%i, %j, %k]")), 0u);
+  // Steps of two share one row of three, and no difference.
+  EXPECT_EQ(marches(*star("store %u, %y[%i, %j, %k]", "%two")), 0u);
+  // Where arrays overlap each load stays.
+  const auto overlapping = star("store %u, %y[%i, %j, %k]");
+  overlapping->may_alias = true;
+  EXPECT_EQ(marches(*overlapping), 0u);
+  // A check may end it.
+  EXPECT_EQ(marches(*star("%ok = lt %i, %j : bool\ncheck bounds %ok info(%i, %j, %n)\nstore %u, %y[%i, %j, %k]")), 0u);
+  // More than there are registers for.
+  EXPECT_EQ(marches(*star("store %u, %y[%i, %j, %k]"), 14), 1u);
+  EXPECT_EQ(marches(*star("store %u, %y[%i, %j, %k]"), 16), 0u);
+}
+
 TEST(Codegen, LoopsOfFewIterationsStayLoops) {
   const auto graph = graph_of(kTwo, R"(%n = dim 0 %x : i64
     for parallel annotated %i = %zero to %n step %one {

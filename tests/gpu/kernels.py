@@ -42,7 +42,7 @@ def dump() -> None:
     import appy
 
     for each, program in enumerate(register().values()):
-        os.environ["APPY_CUDA_SHAPE"] = ("unroll=1", "unroll=4")[each % 2]
+        os.environ["APPY_CUDA_SHAPE"] = ("unroll=1", "unroll=4,march=1")[each % 2]
         for number, dtype in enumerate(program.dtypes):
             arguments = program.make(dtype, np.random.default_rng(7))
             options = program.options | {"backend": "cuda", "strict": True, "dry_run": True, "dump": "asm"}

@@ -219,3 +219,59 @@ def test_what_is_kept(monkeypatch):
     compiled = compiled_anew(fluxes)
     compiled(*arrays((9, 10, 11), "float64", False))
     assert not loads_of(explained(compiled))
+
+
+def relaxed(a, b, c):
+    """Between barriers, and two nests that count alike without one: an element is the same thread's in both."""
+    # pragma sequential for
+    for t in range(3):
+        # pragma parallel for
+        for i in range(1, a.shape[0] - 1):
+            # pragma parallel for
+            for j in range(1, a.shape[1] - 1):
+                # pragma simd
+                for k in range(a.shape[2]):
+                    b[i, j, k] = a[i - 1, j, k] + a[i, j, k] - a[i + 1, j, k] - a[i, j - 1, k] + a[i, j + 1, k] + t
+        # pragma parallel for
+        for i in range(1, a.shape[0] - 1):
+            # pragma parallel for
+            for j in range(1, a.shape[1] - 1):
+                # pragma simd
+                for k in range(a.shape[2]):
+                    a[i, j, k] = b[i, j, k] - 2 * c[i, j, k]
+
+
+def in_two_arrays(a, b, c):
+    # pragma sequential for
+    for t in range(3):
+        # pragma parallel for
+        for i in range(1, a.shape[0] - 1):
+            # pragma parallel for
+            for j in range(1, a.shape[1] - 1):
+                # pragma simd
+                for k in range(1, a.shape[2] - 1):
+                    b[i, j, k] = a[i - 1, j, k] + a[i + 1, j, k] - a[i, j - 1, k] + a[i, j + 1, k] + a[i, j, k - 1]
+        # pragma parallel for
+        for i in range(1, a.shape[0] - 1):
+            # pragma parallel for
+            for j in range(1, a.shape[1] - 1):
+                # pragma simd
+                for k in range(1, a.shape[2] - 1):
+                    a[i, j, k] = b[i - 1, j, k] + b[i + 1, j, k] - b[i, j - 1, k] + b[i, j + 1, k] + c[i, j, k + 1]
+
+
+@pytest.mark.usefixtures("emulated")
+@pytest.mark.parametrize(("f", "marches"), [(relaxed, False), (in_two_arrays, True)])
+@pytest.mark.parametrize("order", ["forward", "reverse", "5"])
+def test_between_barriers(f, marches, order, monkeypatch):
+    monkeypatch.setenv("APPY_CUDA_SHAPE", "march=1,unroll=2,block=32")
+    monkeypatch.setenv("APPY_EMULATOR_ORDER", order)
+    compiled = compiled_anew(f)
+    for extents in SHAPES:
+        got, want = (arrays(extents, "int64", False) for _ in range(2))
+        compiled(*got)
+        f(*want)
+        for x, y in zip(got, want):
+            np.testing.assert_array_equal(x, y, f"{extents}")
+    assert compiled.stats()["declined"] == 0
+    assert bool(loads_of(explained(compiled))) == marches

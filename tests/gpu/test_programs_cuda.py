@@ -42,7 +42,7 @@ def compiled(program, library="numpy"):
 
 @pytest.mark.parametrize(("number", "program", "dtype"), [(k, *c) for k, c in enumerate(ONCE)], ids=names(ONCE))
 def test_emulated(number, program, dtype, emulated, monkeypatch):
-    monkeypatch.setenv("APPY_CUDA_SHAPE", ("unroll=1", "unroll=3")[number % 2])
+    monkeypatch.setenv("APPY_CUDA_SHAPE", ("unroll=1", "unroll=3,march=1")[number % 2])
     want, wanted = plain(program, dtype)
     function = compiled(program)
     for order in ("forward", "reverse", "depth", "1"):

@@ -280,7 +280,7 @@ void Plans::make_ready(Plan& plan) {
   const int64_t multiprocessors = device_.properties().multiprocessors;
   if (plan.blocks > multiprocessors) {  // one each there is always room for
     const int64_t resident = multiprocessors * residents(kernel, shape, plan.shared_bytes);
-    plan.blocks = std::min(plan.blocks, kernel.code.meets ? resident : resident * waves);
+    plan.blocks = std::min(plan.blocks, resident * (kernel.code.meets || !kernel.code.marches.empty() ? 1 : waves));
   }
   // The fewer wait, the sooner they meet: trisolv takes 7.1 ms with one block each, and 11.7 with four.
   if (kernel.code.in_turn && wish.blocks == 0) plan.blocks = std::min(plan.blocks, multiprocessors);

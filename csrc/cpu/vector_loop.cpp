@@ -124,6 +124,7 @@ void VectorLoop::begin_pass(int unroll, bool masked) {
   loops_.clear();
   exec_ = {};
   may_replay_ = !masked && d_.has_check;
+  first_lane_runs_ = masked && !d_.has_check && !d_.has_varying_if && !d_.has_inner_loop;
 }
 
 void VectorLoop::plan_targets(const ir::Block& body, const std::vector<Regs>& carried) {

@@ -229,7 +229,9 @@ void VectorLoop::load(const ir::Op& op) {
         if (takes_every_other(p, stored)) {
           x = load_every_other(stored, lane_group(p, u), p.stride < 0);
         } else {
-          x = can_gather(p, ir::size_of(stored)) ? gather(op, p, u) : load_by_lane(op, p, u);
+          x = faster_by_loads(p, ir::size_of(stored)) ? load_each(stored, p, u)
+              : can_gather(p, ir::size_of(stored))    ? gather(op, p, u)
+                                                      : load_by_lane(op, p, u);
         }
     }
     if (t == DType::bool_ && p.kind != Place::Kind::uniform) x = cast1(DType::bool_, DType::u8_, x);
@@ -409,6 +411,99 @@ x86::Reg VectorLoop::gather(const ir::Op& op, const Place& p, int u) {
       cc_.vmovaps(mask, sized(narrow(exec(u), size), bytes(t)));
     }
     cc_.emit(id, r, m, mask);
+  }
+  return r;
+}
+
+bool VectorLoop::faster_by_loads(const Place& p, int size) const {
+  if (avx512_ || size < 4 || lanes_ > 8) return false;
+  if (p.kind != Place::Kind::gather) return p.kind == Place::Kind::strided && exec_.all;
+  return can_gather(p, size) && (exec_.all || first_lane_runs_);
+}
+
+std::vector<x86::Gp> VectorLoop::lane_indices(const Place& p, int u) {
+  x86::Vec index = as_vec(p.index[static_cast<size_t>(u)]);
+  if (p.index_bytes == 4 && lanes_ == 4) {
+    const x86::Vec wide = vec(32);
+    cc_.vpmovsxdq(wide, index.xmm());
+    index = wide;
+  }
+  if (!exec_.all) {
+    // Lanes that are off load what the first one does.
+    const x86::Vec first = vec(32), lanes = vec(32);
+    cc_.emit(lanes_ == 4 ? Id::kIdVpbroadcastq : Id::kIdVpbroadcastd, first, index.xmm());
+    cc_.emit(lanes_ == 4 ? Id::kIdVblendvpd : Id::kIdVblendvps, lanes, first, index, exec(u));
+    index = lanes;
+  }
+  std::vector<x86::Gp> words;
+  const auto add_two = [&](x86::Xmm both) {
+    words.push_back(cc_.newGpq());
+    cc_.vmovq(words.back(), both);
+    words.push_back(cc_.newGpq());
+    cc_.vpextrq(words.back(), both, 1);
+  };
+  const auto add_four = [&](const x86::Vec& four) {
+    x86::Xmm high = cc_.newXmm();
+    cc_.vextracti128(high, four.ymm(), 1);
+    add_two(four.xmm());
+    add_two(high);
+  };
+  if (lanes_ == 4) {
+    add_four(index);
+    return words;
+  }
+  x86::Xmm high = cc_.newXmm();
+  cc_.vextracti128(high, index.ymm(), 1);
+  for (const x86::Xmm& half : {index.xmm(), high}) {
+    const x86::Vec wide = vec(32);
+    cc_.vpmovsxdq(wide, half);
+    add_four(wide);
+  }
+  return words;
+}
+
+x86::Vec VectorLoop::load_each(DType t, const Place& p, int u) {
+  const auto lanes = static_cast<size_t>(lanes_);
+  x86::Mem group = lane_group(p, u);
+  if (group.hasIndex()) group = x86::ptr(base_of(group));
+  std::vector<x86::Mem> at(lanes, group);
+  if (p.kind == Place::Kind::gather) {
+    const std::vector<x86::Gp> words = lane_indices(p, u);
+    for (size_t l = 0; l < lanes; ++l) at[l].setIndex(words[l], p.shift);
+  } else if (p.stride_known) {
+    for (size_t l = 0; l < lanes; ++l) at[l].addOffset(static_cast<int64_t>(l) * p.stride);
+  } else {
+    for (size_t l = 0; l < lanes; l += 2) {
+      if (l > 0) {
+        x86::Gp further = cc_.newGpq();
+        x86::Mem two = at[l - 2];
+        two.setIndex(p.stride_reg, 1);
+        cc_.lea(further, two);
+        at[l] = x86::ptr(further);
+      }
+      at[l + 1] = at[l];
+      at[l + 1].setIndex(p.stride_reg, 0);
+    }
+  }
+  const int size = ir::size_of(t);
+  for (x86::Mem& m : at) m.setSize(static_cast<uint32_t>(size));
+  const size_t in_half = 16 / static_cast<size_t>(size);
+  std::vector<x86::Xmm> halves;
+  for (size_t l = 0; l < lanes; ++l) {
+    if (l % in_half == 0) {
+      halves.push_back(cc_.newXmm());
+      cc_.emit(size == 8 ? Id::kIdVmovsd : Id::kIdVmovss, halves.back(), at[l]);
+    } else if (size == 8) {
+      cc_.vmovhpd(halves.back(), halves.back(), at[l]);
+    } else {
+      cc_.vinsertps(halves.back(), halves.back(), at[l], static_cast<uint32_t>(l % in_half) << 4);
+    }
+  }
+  x86::Vec r = vec(bytes(t));
+  if (halves.size() == 1) {
+    f_.move(r, halves[0]);
+  } else {
+    cc_.vinsertf128(r.ymm(), halves[0].ymm(), halves[1], 1);
   }
   return r;
 }

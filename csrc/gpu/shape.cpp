@@ -52,15 +52,13 @@ int block_for_columns(const Sizes& sizes, const KernelShape& shape, const Kernel
   return block;
 }
 
-/// Are there steps enough for each thread that is resident, a quarter of those that fit, to pay for what it computes
-/// before the first one, and rows enough for few of them to be left over? H200, hdiff of 128 x 128 x 160, 10 steps a
-/// thread: 21.6 instead of 32.0 us; of 64 x 64 x 60, less than one: 5.5 instead of 5.2.
-bool pays_to_march(const Sizes& sizes, const NestSize& nest, int64_t resident) {
+/// Of a plane with iterations enough for rows: are there steps enough for what a thread computes before the first one,
+/// and rows enough for few of them to be left over?
+bool pays_to_march(const Sizes& sizes, const NestSize& nest) {
   constexpr int64_t least_steps = 8, least_rows = 32;
   const size_t rank = nest.trips.size();
   return rank > 2 && sizes.at(nest.trips[rank - 2], 0) >= least_rows &&
-         sizes.at(nest.trips[rank - 3], 0) >= least_steps &&
-         sizes.product(nest.trips, 0) >= 4 * least_steps * resident / 4;
+         sizes.at(nest.trips[rank - 3], 0) >= least_steps;
 }
 
 /// How many lanes a worker has: as many as its loops have use for; a block where there are too few workers to fill the
@@ -76,11 +74,11 @@ KernelShape by_trip_counts(const Sizes& sizes, const KernelCode& code, const Pro
   for (const NestSize& nest : sizes.part().nests) {
     only_threads &= nest.mapping == Mapping::threads;
     // Enough for each thread to have several iterations in flight: more where all wait for the last of them again and
-    // again. H200, fdtd_2d 8.9 instead of 9.3 ms with five, heat_3d as loops 9.4 instead of 10.3; with eight 11.4.
+    // again. H200, fdtd_2d 8.9 instead of 9.3 ms with five; with eight 11.4. What goes in order has the next step.
     if (nest.mapping == Mapping::threads && sizes.product(nest.trips, 0) >= 4 * resident) {
-      shape.unroll = code.meets ? 5 : 4;
+      shape.march |= pays_to_march(sizes, nest);
+      shape.unroll = code.meets && !shape.march ? 5 : 4;
       shape.piece = kPiece;
-      shape.march |= !code.meets && pays_to_march(sizes, nest, resident);
     }
     if (nest.mapping == Mapping::columns) {
       any_columns = true;

@@ -275,3 +275,18 @@ def test_between_barriers(f, marches, order, monkeypatch):
             np.testing.assert_array_equal(x, y, f"{extents}")
     assert compiled.stats()["declined"] == 0
     assert bool(loads_of(explained(compiled))) == marches
+
+
+@pytest.mark.usefixtures("emulated")
+@pytest.mark.parametrize("f", [fluxes, in_two_arrays])
+@pytest.mark.parametrize(("shape", "marches"), [((20, 40, 60), True), ((6, 40, 200), False), ((60, 20, 60), False)])
+def test_where_it_is_chosen(f, shape, marches, monkeypatch):
+    """Steps and rows enough, and iterations enough for the device, whose multiprocessors are two."""
+    monkeypatch.delenv("APPY_CUDA_SHAPE", raising=False)
+    compiled = compiled_anew(f)
+    got, want = (arrays(shape, "float64", False) for _ in range(2))
+    compiled(*got)
+    f(*want)
+    for x, y in zip(got, want):
+        np.testing.assert_array_equal(x, y)
+    assert bool(loads_of(explained(compiled))) == marches

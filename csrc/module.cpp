@@ -471,6 +471,7 @@ py::dict gpu_compile(const std::string& name, const std::string& text, int compu
 std::vector<std::pair<std::string, std::string>> gpu_headers() {
   return {{"appy_ptx.h", std::string(appy::gpu::ptx_header)},
           {"appy_device.h", std::string(appy::gpu::device_header)},
+          {"appy_update.h", std::string(appy::gpu::update_header)},
           {"appy_product.h", std::string(appy::gpu::product_header)}};
 }
 

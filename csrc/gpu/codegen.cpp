@@ -168,7 +168,8 @@ KernelCode Writer::write() {
   const std::string block = std::to_string(options_.shape.block), lanes = std::to_string(options_.shape.lanes);
   code_.text =
       (options_.delays.empty() ? "" : "#define APPY_DELAYS " + options_.delays + "ull\n") + "#include \"" +
-      std::string(code_.tiles ? "appy_product.h" : "appy_device.h") + "\"\n\nconstexpr int kBlock = " + block +
+      std::string(code_.tiles ? "appy_product.h" : "appy_device.h") + "\"\n" +
+      (code_.updates ? "#include \"appy_update.h\"\n" : "") + "\nconstexpr int kBlock = " + block +
       ", kLanes = " + lanes + ", kColumns = " + std::to_string(options_.shape.columns) +
       ", kUnroll = " + std::to_string(options_.shape.unroll) + ", kPartial = " + std::to_string(code_.partial_bytes) +
       (code_.tiles ? ", kMultiprocessors = " + std::to_string(options_.multiprocessors) : "") + ";\ntypedef " +

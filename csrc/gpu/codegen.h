@@ -71,6 +71,7 @@ struct KernelCode {
   bool leaves = false;         // at barriers in loops the host may tell it to end
   bool checks = false;         // a fault may be told
   bool tiles = false;          // includes "appy_product.h"
+  bool updates = false;        // includes "appy_update.h"
   std::vector<March> marches;  // where there is one, all blocks are to be resident together
   bool in_turn = false;        // between short meetings one block works, and all others wait for it
 };

@@ -152,6 +152,7 @@ void Plans::compile(Variant& kernel) {
   source.name = kernel.code.entry + ".cu";
   source.text = tells_lines_ ? with_each_line(kernel.code.text) : without_lines(kernel.code.text);
   source.headers = {{"appy_ptx.h", std::string(ptx_header)}, {"appy_device.h", std::string(device_header)}};
+  if (kernel.code.updates) source.headers.push_back({"appy_update.h", std::string(update_header)});
   if (kernel.code.tiles) source.headers.push_back({"appy_product.h", std::string(product_header)});
   source.options = {"--std=c++17", "--fmad=false", "--extra-device-vectorization"};
   if (tells_lines_) source.options.push_back("--generate-line-info");

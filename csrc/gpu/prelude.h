@@ -9,6 +9,8 @@ namespace appy::gpu {
 extern const std::string_view ptx_header;
 /// "appy_device.h": Python's arithmetic, reductions, barriers and faults, in plain CUDA C++.
 extern const std::string_view device_header;
+/// "appy_update.h": updates of elements that several threads change at once.
+extern const std::string_view update_header;
 /// "appy_product.h": tiles of matrix products and of what has their form.
 extern const std::string_view product_header;
 

@@ -237,6 +237,7 @@ void Writer::atomic(const Op& op) {
   const bool wide = ir::is_int(t) && ir::size_of(t) >= 4;
   const bool native =
       (c == ir::Combiner::sum_ && (wide || t == DType::f32_ || t == DType::f64_)) || (wide && c != ir::Combiner::prod_);
+  code_.updates = true;
   const bool elected = open_elected();
   const std::string value = argument(*op.operands[0]), at = "&" + element(op);
   if (native) {

@@ -173,7 +173,7 @@ TEST(Device, BarriersOfAllThreadsPutTheirWordBack) {
 TEST(Device, WarpsAddWhatTheyHaveForOneElement) {
   Device& d = device(0);
   const char* const text = R"(
-    #include "appy_device.h"
+    #include "appy_update.h"
     struct P { double* out; };
     extern "C" __global__ void sums(const P p) {
       atomic_sum(p.out, 1.0);
@@ -182,7 +182,12 @@ TEST(Device, WarpsAddWhatTheyHaveForOneElement) {
       if (threadIdx.x < 31) atomic_sum(p.out + 3, 1.0);                    // not all lanes
     }
   )";
-  const auto module = d.load(compile({"test.cu", text, {{"appy_device.h", std::string(device_header)}}, {}}, 90));
+  const auto module =
+      d.load(compile({"test.cu",
+                      text,
+                      {{"appy_device.h", std::string(device_header)}, {"appy_update.h", std::string(update_header)}},
+                      {}},
+                     90));
   std::vector<double> values(5, 0x1p53);
   const float start = 0x1p24f;
   std::memcpy(&values[4], &start, sizeof start);

@@ -59,6 +59,7 @@ struct WidthOrder {
   __device__ __forceinline__ i64 all() const { return begins[bands]; }
   __device__ __forceinline__ TileAt at(i64 w) const {
     i64 low = 0, high = bands;  // the last band that does not begin behind it
+#pragma unroll 1
     while (high - low > 1) {
       const i64 middle = (low + high) / 2;
       (begins[middle] <= w ? low : high) = middle;
@@ -74,12 +75,14 @@ APPY_INLINE WidthOrder width_order(i64 rows, Width width, int* begins) {
   const i64 down = (rows + kTileRows - 1) / kTileRows, fewest = (down + WidthOrder::kMost - 1) / WidthOrder::kMost;
   const i64 band = band_of(down) > fewest ? band_of(down) : fewest, bands = (down + band - 1) / band;
   barrier_block();
+#pragma unroll 1
   for (int b = threadIdx.x; b <= bands; b += kBlock) begins[b] = 0;
   barrier_block();
   // Each thread has rows below each other, which are mostly of one band.
   const i64 each = (rows + kBlock - 1) / kBlock, end = rows - threadIdx.x * each < each ? rows : (threadIdx.x + 1) * each;
   i64 most = 0, next = 0;  // of the band that ends there
   int* here = begins;
+#pragma unroll 1
   for (i64 r = threadIdx.x * each; r < end; ++r) {
     if (r >= next) {
       if (most > 0) atomicMax(here, (int)most);
@@ -94,6 +97,7 @@ APPY_INLINE WidthOrder width_order(i64 rows, Width width, int* begins) {
   if (most > 0) atomicMax(here, (int)most);
   barrier_block();
   if (threadIdx.x == 0) {
+#pragma unroll 1
     for (i64 b = 0; b < bands; ++b)
       begins[b + 1] = begins[b] + begins[b + 1] * (int)(down - b * band < band ? down - b * band : band);
   }
@@ -104,6 +108,7 @@ APPY_INLINE WidthOrder width_order(i64 rows, Width width, int* begins) {
 /// The most columns that a row has, for all threads of a block.
 template <int kBlock, class Width> APPY_INLINE i64 widest(i64 rows, Width width) {
   i64 most = 0;
+#pragma unroll 1
   for (i64 r = threadIdx.x; r < rows; r += kBlock) {
     const i64 mine = width(r);
     if (mine > most) most = mine;
@@ -121,6 +126,7 @@ template <int kBlock, class Width> APPY_INLINE i64 widest(i64 rows, Width width)
 template <int kBlock, class Width>
 APPY_INLINE bool any_reaches(i64 first, i64 count, i64 rows, i64 column, Width width) {
   bool mine = false;
+#pragma unroll 1
   for (i64 r = threadIdx.x; r < count; r += kBlock) mine |= first + r < rows && width(first + r) > column;
   delay();
   return __syncthreads_or(mine) != 0;
@@ -159,6 +165,7 @@ APPY_INLINE UnevenSteps<kRows, Ends> uneven_steps(i64 first, i64 count, i64 size
   };
   const i64 most = 0x7fffffffffffffff;
   Least least = {most, most, most, most};
+#pragma unroll 1
   for (i64 e = first + threadIdx.x; e < first + count && e < size; e += kBlock) {
     const StepRange range = ends(e);
     least = Least::combine(least, {range.begin, -range.end, -range.begin, range.end});
@@ -411,7 +418,11 @@ template <int kBlock, int kRowsEach, int kColumnsEach, int kStages> struct SumTi
         for (int at = 0; at < left; ++at) one(at, false);
       }
     });
+    S ended[kRowsEach][kColumnsEach];  // in memory, for a loop instead of a copy of it for each row
 #pragma unroll
+    for (int i = 0; i < kRowsEach * kColumnsEach; ++i)
+      ended[i / kColumnsEach][i % kColumnsEach] = sums[i / kColumnsEach][i % kColumnsEach];
+#pragma unroll 1
     for (int m = 0; m < kRowsEach; ++m) {
       const i64 r = row0 + row_at(m), end = r < rows ? width(r) : 0;
       decltype(before(0, 0)) held[kColumnsEach];
@@ -423,7 +434,7 @@ template <int kBlock, int kRowsEach, int kColumnsEach, int kStages> struct SumTi
 #pragma unroll
       for (int n = 0; n < kColumnsEach; ++n) {
         const i64 c = column0 + column_at(n);
-        if (c < end) last(r, c, sums[m][n], held[n]);
+        if (c < end) last(r, c, ended[m][n], held[n]);
       }
     }
   }
@@ -541,7 +552,7 @@ template <int kBlock, int kDown, int kAcross, int kShares, int kTerms, int kStag
       }
     });
     // The warps' parts of each sum, one after the other.
-#pragma unroll
+#pragma unroll 1
     for (int turn = 0; turn < kShares; ++turn) {
       barrier_block();
       if (share == turn) {

@@ -107,7 +107,7 @@ std::optional<double> scale_of(const GivenProduct& product, const Sizes& sizes) 
 
 std::optional<Factors> factors_for(const GivenProduct& product, const Sizes& sizes,
                                    std::span<const ir::Word> arguments) {
-  if (product.update) return factors_of(*product.update, arguments);
+  if (product.update) return factors_of(*product.update, product.type, arguments);
   const auto scale = scale_of(product, sizes);
   return scale ? std::optional(Factors{*scale, 0}) : std::nullopt;
 }

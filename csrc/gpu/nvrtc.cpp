@@ -149,6 +149,17 @@ void set_wheel_folders(std::vector<std::string> folders) {
 
 const Compiler& compiler() { return library().compiler; }
 
+bool compiles_for(int compute_capability) {
+  try {
+    const Compiler& nvrtc = compiler();
+    const std::vector<int>& known = nvrtc.architectures;
+    return std::binary_search(known.begin(), known.end(), compute_capability) &&
+           nvrtc.version / 1000 <= driver_state().version / 1000;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::string compiler_identity() {
   std::lock_guard lock(mutex);
   if (!identity.empty()) return identity;

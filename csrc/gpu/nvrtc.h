@@ -42,6 +42,10 @@ struct Compiler {
 /// Loaded at the first call. Throws Error (no_compiler).
 const Compiler& compiler();
 
+/// Does compile() make machine code for a compute capability, and for the driver that is there? Loads NVRTC, and
+/// compiles nothing.
+bool compiles_for(int compute_capability);
+
 /// Names the library that compiler() would take, without loading it: path, size, and time of its last change.
 std::string compiler_identity();
 

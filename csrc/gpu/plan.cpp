@@ -233,8 +233,8 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
   const std::vector<size_t> in_shared = shared_offsets(sizes, code_.arrays, shape, kernel.code.shared_bytes);
   plan.shared_bytes = shape.shared ? in_shared.back() : kernel.code.shared_bytes;
   plan.blocks = 0;
-  // A kernel for calls that the library does not take needs a compiler whose file is known to be there.
-  const bool can_wait = is_for_library(plan) && compiler_identity().find('/') != std::string::npos && blas(problem);
+  // A kernel for calls that the library does not take has to be compiled without fail when one comes.
+  const bool can_wait = is_for_library(plan) && blas(problem) && compiles_for(device_.properties().compute_capability);
   if (!can_wait) make_ready(plan);
   plan.words.resize(kernel.code.words);
   plan.arrays.assign(code_.arrays.size(), {});

@@ -149,8 +149,10 @@ std::optional<WholeProduct::Update> update_of(const ir::Graph& graph, const Op& 
   return {};
 }
 
-std::optional<Factors> factors_of(const WholeProduct::Update& update, std::span<const ir::Word> arguments) {
-  const Factors out = {value_of(update.alpha, arguments), update.reads() ? value_of(update.beta, arguments) : 0};
+std::optional<Factors> factors_of(const WholeProduct::Update& update, ir::DType type,
+                                  std::span<const ir::Word> arguments) {
+  Factors out = {value_of(update.alpha, arguments), update.reads() ? value_of(update.beta, arguments) : 0};
+  if (type == ir::DType::f32_) out = {static_cast<float>(out.alpha), static_cast<float>(out.beta)};
   return out.alpha == 0 || (update.reads() && out.beta == 0) ? std::nullopt : std::optional(out);
 }
 
@@ -222,7 +224,7 @@ std::string multiply(const WholeProduct& product, const Device& device, Stream s
   const auto matrix = [&](const WholeProduct::Operand& operand, int64_t rows, int64_t columns) {
     return matrix_of(operand, rows, columns, sizes, arguments, made);
   };
-  const auto factors = factors_of(product.update, arguments);
+  const auto factors = factors_of(product.update, product.c.view->type.dtype, arguments);
   if (!factors) return {};
   const auto [alpha, beta] = *factors;
   const ProductSize& size = sizes.part().products[0];

@@ -57,7 +57,7 @@ std::optional<WholeProduct::Update> update_of(const ir::Graph&, const ir::Op& st
 struct Factors {
   double alpha = 1, beta = 0;
 };
-std::optional<Factors> factors_of(const WholeProduct::Update&, std::span<const ir::Word> arguments);
+std::optional<Factors> factors_of(const WholeProduct::Update&, ir::DType type, std::span<const ir::Word> arguments);
 /// The operand of so many rows and columns as it lies in memory.
 Matrix matrix_of(const WholeProduct::Operand&, int64_t rows, int64_t columns, const Sizes&,
                  std::span<const ir::Word> arguments, std::span<const ir::Word> made);

@@ -415,6 +415,48 @@ def test_whole_products_without_a_compiler(python, tmp_path, emulator_path):
         python("-W", "ignore", str(file), APPY_LIBCUBLAS=emulator_path, APPY_LIBNVRTC="/nowhere/libnvrtc.so")
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [{"APPY_EMULATOR_NVRTC": "11000"}, {"APPY_EMULATOR_ARCHITECTURES": "100"}, {"APPY_EMULATOR_DRIVER": "12000"}],
+)
+def test_whole_products_with_a_compiler_that_cannot_be_used(python, tmp_path, emulator_path, variables):
+    """Too old, for other devices, newer than the driver: the interpreter runs the first call, and the others."""
+    file = tmp_path / "program.py"
+    file.write_text(UNCOMPILED.replace("strict=True", "strict=False"))
+    printed = python("-W", "ignore", str(file), APPY_LIBCUBLAS=emulator_path, **variables)
+    assert re.findall(r"^used \S+ \S+ (.*)", printed, re.MULTILINE) == ["0 0 False"] * 4
+
+
+TINY_FACTORS = """
+import re
+import appy
+import numpy as np
+
+def updated(alpha, beta, C, A, B):
+    #pragma 0=>parallel
+    C[:, :] = alpha * (A @ B) + beta * C
+
+compiled = appy.jit(backend="cuda", strict=True)(updated)
+for alpha, beta in ((1.0, 1.0), (1.0, 1e-60), (1e-60, 1.0)):
+    A, B, C = (np.random.default_rng(seed).random((90, 90)).astype("f4") for seed in range(3))
+    A[3, 4] = C[5, 6] = np.inf
+    with np.errstate(all="ignore"):
+        want = C.copy()
+        updated(alpha, beta, want, A, B)
+    compiled(alpha, beta, C, A, B)
+    np.testing.assert_allclose(C, want, rtol=1e-5)
+    print("used", len(re.findall("product at line 8: cuBLAS", str(appy.explain(compiled)))))
+"""
+
+
+def test_factors_that_are_zero_in_the_products_precision(python, tmp_path, emulator_path):
+    """The library does not read what it multiplies by 0, and 0 times infinity is no number."""
+    file = tmp_path / "program.py"
+    file.write_text(TINY_FACTORS)
+    printed = python("-W", "ignore", str(file), APPY_LIBCUBLAS=emulator_path)
+    assert re.findall("^used (.*)", printed, re.MULTILINE)[0] == "1"
+
+
 def test_doctor_tells_of_the_library(python, emulator_path):
     assert f"13.1, {emulator_path}" in python("-m", "appy", "doctor", APPY_LIBCUBLAS=emulator_path)
     assert "not used: APPY_LIBCUBLAS is none" in python("-m", "appy", "doctor", APPY_LIBCUBLAS="none")

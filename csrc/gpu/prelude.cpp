@@ -696,11 +696,11 @@ APPY_INLINE i64 quotient(i64 a, i64 b) { return (a | b) >> 32 ? a / b : (i64)((u
 struct Plane {
   i64 x, x_step, y, y_step;
 };
-/// As many threads across as leave the fewest of them idle.
+/// As many threads across as leave the fewest of them idle, and a part of the block's.
 template <int kBlock> APPY_INLINE int threads_across(i64 nx) {
   int across = kBlock;
-  while (across > 1 && across / 2 >= nx) across /= 2;
-  for (int fewer = across / 2; fewer >= 32; fewer /= 2) {
+  while (across % 2 == 0 && across / 2 >= nx) across /= 2;
+  for (int fewer = across / 2; fewer >= 32 && kBlock % fewer == 0; fewer /= 2) {
     if ((nx + fewer - 1) / fewer * fewer < (nx + across - 1) / across * across) across = fewer;
   }
   return across;

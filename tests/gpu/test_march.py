@@ -112,7 +112,7 @@ def numbers(a, b, c):
 
 
 FUNCTIONS = {f.__name__: f for f in (star, fluxes, backward, four, conditions, twice, numbers)}
-SHAPES = [(9, 10, 11), (5, 5, 70), (7, 23, 3), (4, 9, 9), (6, 5, 1), (3, 3, 2), (20, 7, 33), (5, 6, 0)]
+SHAPES = [(9, 10, 11), (5, 5, 70), (7, 23, 3), (4, 9, 9), (6, 5, 1), (3, 3, 2), (20, 7, 33), (5, 40, 9), (5, 6, 0)]
 
 
 def arrays(shape, dtype, four_dimensions):
@@ -144,7 +144,12 @@ def loads_of(text: str) -> list[tuple[int, int, int]]:
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize(
     ("shape", "order"),
-    [("unroll=4,block=128", "forward"), ("unroll=2,block=32", "reverse"), ("unroll=3,block=96", "3")],
+    [
+        ("unroll=4,block=128", "forward"),
+        ("unroll=2,block=32", "reverse"),
+        ("unroll=3,block=96", "3"),
+        ("unroll=2,block=100", "forward"),
+    ],
 )
 def test_bits_of_plain_python(name, shape, order, monkeypatch):
     monkeypatch.setenv("APPY_CUDA_SHAPE", f"march=1,{shape}")

@@ -20,7 +20,9 @@ def file_of(batch: list[str], delays: bool = False) -> str:
     """One source: the headers are read once. Kernels have namespaces of their own, but no names."""
     text = ("#define APPY_DELAYS 7ull\n" if delays else "") + '#include "appy_product.h"\n#include "appy_update.h"\n'
     for number, kernel in enumerate(batch):
-        kernel = re.sub(r'#include "appy_(device|product|update).h"\n', "", kernel).replace(" kernel(", f" kernel_{number}(")
+        kernel = re.sub(r'#include "appy_(device|product|update).h"\n', "", kernel).replace(
+            " kernel(", f" kernel_{number}("
+        )
         # Other shapes are other instances of the headers' templates.
         lanes = (32, 1, 256, 8)[number % 4]
         kernel = re.sub(r"kLanes = \d+", f"kLanes = {lanes}", kernel)

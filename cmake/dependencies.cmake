@@ -43,7 +43,7 @@ if(NOT SLEEF_FOUND)
 endif()
 
 # asmjit. Debian's libasmjit.a is not position-independent, but its one offending relocation is against `stderr`: the
-# archive is copied with that symbol renamed to one that csrc/cpu/asmjit_stderr.cpp defines.
+# archive is copied with that symbol renamed to one that csrc/cpu/asmjit_debian.cpp defines.
 add_library(appy_asmjit INTERFACE)
 target_compile_definitions(appy_asmjit INTERFACE ASMJIT_STATIC)
 if(APPY_FETCH_ASMJIT)

@@ -252,6 +252,7 @@ class Function {
   void int_arithmetic(ir::Opcode, ir::DType, x86::Gp to, x86::Gp a, x86::Gp b);
   void int_binary(ir::Opcode, ir::DType, x86::Gp to, x86::Gp a, const asmjit::Operand& b);
   void int_divide(ir::Opcode, ir::DType, x86::Gp to, x86::Gp a, x86::Gp b);
+  void divide_by_constant(ir::Opcode, ir::DType, x86::Gp to, x86::Gp a, int64_t divisor);
   void shift(ir::Opcode, ir::DType, x86::Gp to, x86::Gp a, const ir::Value* count);
   void real_arithmetic(ir::Opcode, ir::DType, x86::Xmm to, x86::Xmm a, const asmjit::Operand& b);
   bool fused(const ir::Op&, x86::Xmm to);

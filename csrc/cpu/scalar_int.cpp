@@ -3,6 +3,7 @@
 
 #include "cpu/function.h"
 #include "cpu/math_calls.h"
+#include "cpu/reciprocal.h"
 #include "support/check.h"
 
 namespace appy::cpu {
@@ -196,6 +197,40 @@ void Function::int_divide(Opcode code, DType t, x86::Gp to, x86::Gp a, x86::Gp b
   canonicalize(to, t);
 }
 
+void Function::divide_by_constant(Opcode code, DType t, x86::Gp to, x86::Gp a, int64_t divisor) {
+  const bool sign = ir::is_signed(t), whole = !sign && ir::size_of(t) == 8;
+  const Reciprocal by = reciprocal(static_cast<uint64_t>(divisor), whole ? 64 : 63);
+  x86::Gp high = cc_.newGpq(), low = cc_.newGpq(), factor = cc_.newGpq(), s = cc_.newGpq();
+  cc_.mov(low, a);
+  if (sign) {
+    // Rounded down: of a negative number the complement is divided, and the quotient complemented.
+    cc_.mov(s, a);
+    cc_.sar(s, 63);
+    cc_.xor_(low, s);
+  }
+  load_imm(factor, static_cast<int64_t>(by.multiplier));
+  cc_.mul(high, low, factor);
+  if (whole) {
+    x86::Gp rest = cc_.newGpq();
+    cc_.mov(rest, a);
+    cc_.sub(rest, high);
+    cc_.shr(rest, 1);
+    cc_.add(high, rest);
+  }
+  if (by.shift) cc_.shr(high, by.shift);
+  if (sign) cc_.xor_(high, s);
+  if (code == Opcode::floordiv_) {
+    cc_.mov(to, high);
+    return;
+  }
+  x86::Gp rest = cc_.newGpq();
+  cc_.mov(rest, a);
+  load_imm(factor, divisor);
+  cc_.imul(high, factor);
+  cc_.sub(rest, high);
+  cc_.mov(to, rest);
+}
+
 void Function::shift(Opcode code, DType t, x86::Gp to, x86::Gp a, const ir::Value* count) {
   const int width = 8 * ir::size_of(t);
   const bool sign = ir::is_signed(t);
@@ -304,6 +339,9 @@ void Function::emit_int(const ir::Op& op, x86::Gp to) {
             cc_.and_(to, mask);
           }
           return;
+        }
+        if (by_reciprocal(c, ir::is_signed(t)) && (op.code != Opcode::rem_ || !ir::is_signed(t))) {
+          return divide_by_constant(op.code, t, to, gp(operand(0)), c);
         }
       }
       return int_divide(op.code, t, to, gp(operand(0)), gp(operand(1)));

@@ -1,4 +1,5 @@
 // Integer arithmetic on vector registers, with substitutes for what AVX2 lacks.
+#include "cpu/reciprocal.h"
 #include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
 #include "support/check.h"
@@ -202,19 +203,13 @@ x86::Reg VectorLoop::int_divide(Opcode code, DType t, x86::Reg a, x86::Reg b) {
   return blend(t, nothing, zero, r);
 }
 
-x86::Reg VectorLoop::wide_divide(Opcode code, x86::Reg a, x86::Reg b, int64_t known) {
+x86::Reg VectorLoop::wide_divide(Opcode code, x86::Reg a, x86::Reg b) {
   // The quotient in double is off by less than 2^13, or by one where the divisor exceeds 2^50. So what it leaves of the
   // dividend fits 64 bits, and the quotient of that, rounded to nearest, is off by one at most, and then too large.
   // A quotient past 64 bits is 2^63, whose bits the conversion gives; the sums wrap as they should.
   const DType t = DType::i64_, real = DType::f64_;
-  const auto inverse = known ? std::bit_cast<uint64_t>(1 / static_cast<double>(known)) : 0;
   const auto quotient = [&](x86::Reg of) {
-    x86::Reg x = cast1(real, t, of);
-    if (known) {
-      x = real_op(Opcode::mul_, real, x, sized(broadcast_bits(8, inverse), bytes(t)), {});
-    } else {
-      x = real_op(Opcode::div_, real, x, cast1(real, t, b), {});
-    }
+    x86::Reg x = real_op(Opcode::div_, real, cast1(real, t, of), cast1(real, t, b), {});
     x86::Vec q = vec(bytes(t));
     cc_.vcvtpd2qq(q, as_vec(x));
     return q;
@@ -238,7 +233,52 @@ x86::Reg VectorLoop::wide_divide(Opcode code, x86::Reg a, x86::Reg b, int64_t kn
   } else {
     result = blend(t, adjust, int_op(Opcode::add_, t, r, b, {}), r);
   }
-  return known ? result : blend(t, compare_int(Opcode::eq_, t, as_vec(b), zero), zero, result);
+  return blend(t, compare_int(Opcode::eq_, t, as_vec(b), zero), zero, result);
+}
+
+x86::Reg VectorLoop::mul64_high(x86::Vec a, uint64_t b) {
+  // By halves: a1 b1 + the upper halves of a1 b0 and of what meets below it, which fits 64 bits.
+  const int n = bytes(DType::i64_);
+  const x86::Vec b0 = sized(broadcast_bits(8, b & 0xffffffff), n), b1 = sized(broadcast_bits(8, b >> 32), n);
+  const x86::Vec low_half = sized(broadcast_bits(8, 0xffffffff), n);
+  x86::Vec a1 = vec(n), middle = vec(n), cross = vec(n), part = vec(n), high = vec(n);
+  cc_.vpsrlq(a1, a, 32);
+  cc_.vpmuludq(middle, a, b0);
+  cc_.vpsrlq(middle, middle, 32);
+  cc_.vpmuludq(cross, a1, b0);
+  cc_.emit(avx512_ ? Id::kIdVpandq : Id::kIdVpand, part, cross, low_half);
+  cc_.vpaddq(middle, middle, part);
+  cc_.vpmuludq(part, a, b1);
+  cc_.vpaddq(middle, middle, part);
+  cc_.vpsrlq(middle, middle, 32);
+  cc_.vpsrlq(cross, cross, 32);
+  cc_.vpmuludq(high, a1, b1);
+  cc_.vpaddq(high, high, cross);
+  cc_.vpaddq(high, high, middle);
+  return high;
+}
+
+x86::Reg VectorLoop::divide_by_constant(Opcode code, DType t, x86::Reg a, int64_t divisor) {
+  const bool sign = ir::is_signed(t);
+  const Reciprocal by = reciprocal(static_cast<uint64_t>(divisor), sign ? 63 : 64);
+  x86::Reg q;
+  if (sign) {
+    // Rounded down: of a negative number the complement is divided, and the quotient complemented.
+    x86::Reg s = avx512_ ? shift_imm(Opcode::shr_, t, a, 63, {})
+                         : compare_int(Opcode::lt_, t, as_vec(a), sized(broadcast_bits(8, 0), bytes(t)));
+    q = mul64_high(as_vec(int_op(Opcode::xor_, t, a, s, {})), by.multiplier);
+    cc_.vpsrlq(as_vec(q), as_vec(q), by.shift);
+    q = int_op(Opcode::xor_, t, q, s, {});
+  } else {
+    x86::Reg high = mul64_high(as_vec(a), by.multiplier);
+    x86::Reg rest = int_op(Opcode::sub_, t, a, high, {});
+    cc_.vpsrlq(as_vec(rest), as_vec(rest), 1);
+    q = int_op(Opcode::add_, t, high, rest, {});
+    cc_.vpsrlq(as_vec(q), as_vec(q), by.shift);
+  }
+  if (code == Opcode::floordiv_) return q;
+  x86::Vec d = sized(broadcast_bits(8, static_cast<uint64_t>(divisor)), bytes(t));
+  return int_op(Opcode::sub_, t, a, int_op(Opcode::mul_, t, q, d, {}), {});
 }
 
 x86::Reg VectorLoop::convert_result(DType t, x86::Reg q) { return cast1(t, DType::i64_, f64_to_i64(as_vec(q))); }

@@ -201,13 +201,16 @@ class VectorLoop {
   x86::Reg real_op(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg to);
   x86::Reg int_op(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg to);
   x86::Reg mul64(x86::Vec a, x86::Vec b, x86::Reg to);
+  x86::Reg mul64_high(x86::Vec a, uint64_t b);
   x86::Reg mul8(x86::Vec a, x86::Vec b, x86::Reg to, int bytes);
   x86::Reg shift(ir::Opcode, ir::DType, x86::Reg a, x86::Reg count, x86::Reg to);
   x86::Reg shift_imm(ir::Opcode, ir::DType, x86::Reg a, int count, x86::Reg to);
   x86::Reg convert_result(ir::DType, x86::Reg f64);
   x86::Reg int_divide(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b);
-  /// i64 with AVX-512; `known` is b where that is a constant, else 0.
-  x86::Reg wide_divide(ir::Opcode, x86::Reg a, x86::Reg b, int64_t known);
+  /// i64 with AVX-512.
+  x86::Reg wide_divide(ir::Opcode, x86::Reg a, x86::Reg b);
+  /// i64 and u64.
+  x86::Reg divide_by_constant(ir::Opcode, ir::DType, x86::Reg a, int64_t divisor);
   /// With AVX-512 `under` may be a mask, which becomes false where the comparison is.
   x86::Reg compare(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg under = {});
   x86::Reg compare_int(ir::Opcode, ir::DType, x86::Vec a, x86::Vec b, x86::Reg under = {});

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "cpu/math_calls.h"
+#include "cpu/reciprocal.h"
 #include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
 #include "support/check.h"
@@ -104,11 +105,15 @@ void VectorLoop::pure(const ir::Op& op) {
           }
           return finish(v, r);
         }
+        if (ir::size_of(t) == 8 && by_reciprocal(c, ir::is_signed(t)) &&
+            (op.code != Opcode::rem_ || !ir::is_signed(t))) {
+          for (size_t u = 0; u < n; ++u) r.push_back(divide_by_constant(op.code, t, a[u], c));
+          return finish(v, r);
+        }
       }
       if (t == DType::i64_ && avx512_ && op.code != Opcode::rem_) {
         Regs b = get(op.operands[1]);
-        const int64_t c = f_.is_const(op.operands[1]) ? f_.const_int(op.operands[1]) : 0;
-        for (size_t u = 0; u < n; ++u) r.push_back(wide_divide(op.code, a[u], b[u], c));
+        for (size_t u = 0; u < n; ++u) r.push_back(wide_divide(op.code, a[u], b[u]));
         return finish(v, r);
       }
       if (ir::size_of(t) == 8) {

@@ -43,18 +43,50 @@ def test_variable_divisor(seed):
         np.testing.assert_array_equal(r, a % b)
 
 
-@pytest.mark.parametrize("c", CONSTANTS)
-def test_constant_divisor(c, tmp_path):
+LANES = """
+def divide(a, q, r):
+    # pragma 0=>parallel
+    q[:] = a // {c}
+    # pragma 0=>parallel
+    r[:] = a % {c}
+"""
+ONE_BY_ONE = """
+def divide(a, q, r):
+    # pragma sequential for
+    for i in range(len(a)):
+        q[i] = a[i] // {c}
+        r[i] = a[i] % {c}
+"""
+
+
+@pytest.mark.parametrize("text", [LANES, ONE_BY_ONE], ids=["lanes", "one_by_one"])
+@pytest.mark.parametrize(
+    "dtype, c",
+    [("int64", c) for c in CONSTANTS]
+    + [("uint64", c) for c in (3, 7, 641, 2**32 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1)]
+    + [(dtype, c) for dtype in ("int32", "uint32", "int16", "uint8") for c in (1, 3, 7, 10, 100, 127)]
+    + [("int32", -7), ("int8", -128), ("uint32", 2**32 - 1), ("uint16", 65535)],
+)
+def test_constant_divisor(dtype, c, text, tmp_path):
     path = tmp_path / "constant.py"
-    path.write_text(
-        f"def divide(a, q, r):\n    # pragma 0=>parallel\n    q[:] = a // ({c})\n"
-        f"    # pragma 0=>parallel\n    r[:] = a % ({c})\n"
-    )
-    space: dict = {}
+    path.write_text(text.format(c=f"np.{dtype}({c})"))
+    space: dict = {"np": np}
     exec(compile(path.read_text(), str(path), "exec"), space)
-    a = numbers(np.random.default_rng(5), 20_011)
+    a = numbers(np.random.default_rng(5), 20_011).astype(dtype)
     q, r = np.empty_like(a), np.empty_like(a)
     appy.jit(strict=True)(space["divide"])(a, q, r)
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(q, a // c)
-        np.testing.assert_array_equal(r, a % c)
+        np.testing.assert_array_equal(q, a // a.dtype.type(c))
+        np.testing.assert_array_equal(r, a % a.dtype.type(c))
+
+
+def test_no_division_by_a_constant(tmp_path, capfd):
+    path = tmp_path / "constant.py"
+    for text in (LANES, ONE_BY_ONE):
+        path.write_text(text.format(c="7"))
+        space: dict = {"np": np}
+        exec(compile(path.read_text(), str(path), "exec"), space)
+        a = np.arange(-50, 50)
+        appy.jit(strict=True, dump="asm")(space["divide"])(a, a.copy(), a.copy())
+        code = capfd.readouterr().err
+        assert "mul" in code and "div r" not in code

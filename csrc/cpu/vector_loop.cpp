@@ -65,7 +65,9 @@ void VectorLoop::choose_shape() {
     const bool wide = d_.ops > kManyOps && d_.ops >= kSideBySide * longest_chain();
     if (loop_.results.empty() && wide) main_unroll_ = 1;
   } else if (!masked_only_ && !d_.has_divergent_loop() && d_.ops <= 8) {
-    main_unroll_ = 4;  // with a condition: one branch around the arm that no lane takes
+    // With a condition: one branch around the arm that no lane takes. Where the arm is next to nothing, the loop around
+    // that branch is what counts.
+    main_unroll_ = d_.ops <= 2 ? 8 : 4;
   } else if (!masked_only_ && !d_.has_varying_if && d_.sums_inside > 0) {
     // What is loaded for all lanes serves several vectors, and sums do not wait for themselves, where the sums of all
     // have registers and leave one to load into and one that both factors share.

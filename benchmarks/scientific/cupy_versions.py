@@ -1,5 +1,6 @@
 """The kernels in CuPy in other forms than the definition's, for which device_sides.py takes the reference's text.
 
+`floyd_warshall` alone is a text of NPBench's own for CuPy: a row at a time.
 `<kernel>_library` are calls of a library that do the whole kernel or most of it (cuBLAS, cuSOLVER, cuSPARSE); the others
 are restructured for a device: operations on whole arrays in place of loops over elements, products of whole matrices,
 and stencils as one kernel each.
@@ -27,8 +28,33 @@ def covariance_product(M, float_n, data):
     return data.T @ data / (float_n - 1.0)
 
 
+def floyd_warshall(path):
+    for k in range(path.shape[0]):
+        for i in range(path.shape[0]):
+            path[i, :] = cp.minimum(path[i, :], path[i, k] + path[k, :])
+
+
+def floyd_warshall_in_place(path):
+    for k in range(path.shape[0]):
+        cp.minimum(path, path[:, k, None] + path[k], out=path)
+
+
+def gemm_product(alpha, beta, C, A, B):
+    C[...] = alpha * (A @ B) + beta * C
+
+
 def gemm_library(alpha, beta, C, A, B):
     cublas.gemm("N", "N", A, B, out=C, alpha=alpha, beta=beta)
+
+
+def gemver_vectors(alpha, beta, A, u1, v1, u2, v2, w, x, y, z):
+    A += cp.outer(u1, v1) + cp.outer(u2, v2)
+    x += beta * (y @ A) + z
+    w += alpha * (A @ x)
+
+
+def gesummv_vectors(alpha, beta, A, B, x):
+    return alpha * (A @ x) + beta * (B @ x)
 
 
 def go_fast_diagonal(a):

@@ -134,6 +134,11 @@ def gesummv(alpha, beta, A, B, x):
     return y
 
 
+@njit(fastmath=True)
+def gesummv_vectors(alpha, beta, A, B, x):
+    return alpha * (A @ x) + beta * (B @ x)
+
+
 @jit
 def go_fast(a):
     out = np.empty_like(a)

@@ -95,7 +95,12 @@ class Plain:
 
 
 class NumPy(Plain):
-    module = "reference"
+    """The definition, and other forms of it."""
+
+    module = "numpy_versions"
+
+    def found(self, name):
+        return {"default": getattr(reference, name), **super().found(name)}
 
 
 class Library(Plain):
@@ -139,14 +144,15 @@ class Numba(Plain):
         from scientific import numba_statements
 
         serial, parallel = numba.njit(fastmath=True), numba.njit(fastmath=True, parallel=True)
-        definitions = {
-            "serial": rebound(numba_statements, serial, prange=range),
-            "parallel": rebound(numba_statements, parallel, prange=range),
+        text = f"{name}_parallel" if hasattr(numba_statements, f"{name}_parallel") else name
+        made = {
+            "serial": rebound(numba_statements, serial, prange=range)[name],
+            "parallel": rebound(numba_statements, parallel, prange=range)[text],
         }
         if "prange" in getattr(numba_statements, name).__code__.co_names:
-            definitions["prange"] = rebound(numba_statements, parallel)
-        made = {key: partial(self.compiled, functions[name]) for key, functions in definitions.items()}
-        return made | {"loops" if key == "default" else key: make for key, make in super().versions(name).items()}
+            made["prange"] = rebound(numba_statements, parallel)[text]
+        loops = {"loops" if key == "default" else key: function for key, function in self.found(name).items()}
+        return {key: partial(self.compiled, function) for key, function in (made | loops).items()}
 
 
 class Pythran(Plain):
@@ -267,7 +273,7 @@ class Jax(Plain):
 
     functional = True
     module = "jax_versions"
-    kinds = {"default": "written", "sum": "written", "diagonal": "written"}
+    kinds = {"default": "written", "diagonal": "written"}
 
     def __init__(self, folder):
         super().__init__(folder)

@@ -1,6 +1,6 @@
 // Products of two matrices, in tiles: a block of each factor is copied to where it lies in the order in which it is
 // read, and six rows of the result are accumulated in registers at a time (Goto & van de Geijn, TOMS 2008). Of a
-// product of a matrix with its own transpose the tiles at and above the diagonal are computed, the others are theirs.
+// product of a matrix with its own transpose what lies at and above the diagonal is computed, the rest is copied.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -23,9 +23,6 @@ struct BlockSize {
   int64_t panel_bytes, depth, rows;
 };
 constexpr BlockSize kAvx512{128, 192, 240}, kAvx2{64, 320, 120};
-/// Rows of a block whose elements of one column lie side by side, where the factor is read down: whole groups and
-/// vectors.
-constexpr int64_t kStripRows = 24;
 /// The largest tile: the larger it is, the fewer times a factor is copied.
 constexpr int64_t kTileRows = 2400;
 constexpr int64_t kTileBytes = 32768;
@@ -153,18 +150,6 @@ class Tiles {
     });
   }
 
-  void only_if(Value* condition, const std::function<void()>& body) {
-    ir::Builder& b = c_.builder();
-    const ir::Op* arms = b.if_op(condition, {});
-    ir::Block* outer = b.block();
-    b.set_block(arms->blocks[0]);
-    body();
-    b.yield({});
-    b.set_block(arms->blocks[1]);
-    b.yield({});
-    b.set_block(outer);
-  }
-
   /// The elements below the diagonal from those above it: the same products, added up in the same order.
   void mirror() {
     loop(How::parallel, e_.i64(0), ceiling(rows_, e_.i64(kMirrored)), [&](Value* block) {
@@ -183,32 +168,32 @@ class Tiles {
   }
 
   void packed() {
-    const auto [down, across] = tiles();
     Value* blocks = at_least_one(ceiling(depth_, e_.i64(size_.depth)));
-    Value* height = scaled(ceiling(ceiling(rows_, down), e_.i64(kRows)), kRows);
-    Value* width = scaled(ceiling(ceiling(columns_, across), e_.i64(panel_)), panel_);
     Value* block_depth = ceiling(depth_, blocks);
+    if (symmetric_) {
+      bands(blocks, block_depth);
+      mirror();
+      return;
+    }
+    const auto [down, across] = tiles();
+    Value* height = scaled(ceiling(ceiling(rows_, down), e_.i64(kRows)), kRows);
+    Value* width = width_of(columns_, across);
     loop(How::parallel, e_.i64(0), mul(down, across), [&](Value* tile) {
       Value* top = least(mul(e_.op(Opcode::floordiv_, {tile, across}), height), rows_);
       Value* bottom = least(add(top, height), rows_);
       Value* from = least(mul(e_.op(Opcode::mod_, {tile, across}), width), columns_);
       Value* to = least(add(from, width), columns_);
-      const auto fill = [&] { tile_of(top, bottom, from, to, blocks, block_depth); };
-      symmetric_ ? only_if(e_.op(Opcode::gt_, {to, top}), fill) : fill();
+      tile_of(top, bottom, from, to, blocks, block_depth);
     });
-    if (symmetric_) mirror();
+  }
+
+  Value* width_of(Value* columns, Value* across) {
+    return scaled(ceiling(ceiling(columns, across), e_.i64(panel_)), panel_);
   }
 
   /// How many tiles lie below and beside each other: of equal size, and as many for each worker.
   std::pair<Value*, Value*> tiles() {
     const int64_t workers = std::max(1, c_.workers());
-    if (symmetric_) {
-      // Of a triangle, whose tiles are not alike: two rows of tiles or more for each of a square of workers.
-      int64_t side = 1;
-      while (side * side < 2 * workers) side++;
-      Value* count = e_.op(Opcode::pymax_, {ceiling(rows_, e_.i64(widest_)), e_.i64(2 * side)});
-      return {count, count};
-    }
     int64_t beside = 1;
     for (int64_t n = 1; n * n <= workers; n++) {
       if (workers % n == 0) beside = n;
@@ -219,12 +204,36 @@ class Tiles {
     return {multiple(rows_, kTileRows, workers / beside), multiple(columns_, widest_, beside)};
   }
 
+  /// The triangle at and above the diagonal as a band of rows for each worker, of equal area: so a row is copied once,
+  /// and a column for each band that it crosses.
+  void bands(Value* blocks, Value* block_depth) {
+    const int64_t workers = std::max(1, c_.workers());
+    const auto count = static_cast<double>(workers);
+    // Rows above a band: of `part` of all bands' area, which is n^2 - (n - rows)^2 of n^2.
+    const auto above = [&](Value* band) {
+      Value* below = e_.op(Opcode::sub_, {e_.f64(1), e_.op(Opcode::div_, {e_.cast(band, DType::f64_), e_.f64(count)})});
+      Value* part = e_.op(Opcode::sub_, {e_.f64(1), e_.op(Opcode::sqrt_, {below})});
+      Value* rows = e_.cast(e_.op(Opcode::mul_, {e_.cast(rows_, DType::f64_), part}), DType::i64_);
+      return least(scaled(ceiling(rows, e_.i64(kRows)), kRows), rows_);
+    };
+    Value* across = ceiling(columns_, e_.i64(widest_));
+    loop(How::parallel, e_.i64(0), mul(e_.i64(workers), across), [&](Value* tile) {
+      Value* band = e_.op(Opcode::floordiv_, {tile, across});
+      Value *top = above(band), *bottom = above(add(band, e_.i64(1)));
+      Value* width = width_of(sub(columns_, top), across);
+      Value* from = least(add(top, mul(e_.op(Opcode::mod_, {tile, across}), width)), columns_);
+      tile_of(top, bottom, from, least(add(from, width), columns_), blocks, block_depth);
+    });
+  }
+
   void tile_of(Value* top, Value* bottom, Value* from, Value* to, Value* blocks, Value* block_depth) {
     Value* const left_size[] = {e_.i64(size_.rows * size_.depth)};
     Value* const right_size[] = {e_.i64(size_.depth * widest_)};
     const TensorRef left = allocate(c_, dtype_, left_size), right = allocate(c_, dtype_, right_size);
     loop(How::serial, top, bottom, [&](Value* i) {
-      loop(How::simd, from, to, [&](Value* j) {
+      // A group of rows computes the panels that its first row begins in, or before.
+      Value* begin = symmetric_ ? e_.op(Opcode::pymax_, {from, sub(i, e_.i64(kRows + panel_))}) : from;
+      loop(How::simd, begin, to, [&](Value* j) {
         Value* const at[] = {i, j};
         c_.builder().store(e_.number(dtype_, 0), out_->base.value, at);
       });
@@ -242,12 +251,12 @@ class Tiles {
     });
   }
 
-  /// The left block keeps the order of its source, by strips of rows where that is the columns'.
+  /// The left block keeps the order of its source, by groups of rows where that is the columns'.
   Value* in_block(Value* row, Value* k) {
     if (!left_down_) return add(scaled(row, size_.depth), k);
-    Value* strip = e_.op(Opcode::floordiv_, {row, e_.i64(kStripRows)});
-    Value* in_strip = e_.op(Opcode::mod_, {row, e_.i64(kStripRows)});
-    return add(add(scaled(strip, kStripRows * size_.depth), scaled(k, kStripRows)), in_strip);
+    Value* group = e_.op(Opcode::floordiv_, {row, e_.i64(kRows)});
+    Value* in_group = e_.op(Opcode::mod_, {row, e_.i64(kRows)});
+    return add(add(scaled(group, kRows * size_.depth), scaled(k, kRows)), in_group);
   }
 
   /// The right factor's panels lie one after the other, rows of a panel one below the other.
@@ -263,14 +272,17 @@ class Tiles {
     Value *height = sub(bottom, top), *last = sub(bottom, e_.i64(1));
     const auto copy = [&](Value* row, Value* k, Value* to) { store(left, element(left_, row, add(first, k)), to); };
     if (left_down_) {
-      loop(How::serial, e_.i64(0), ceiling(height, e_.i64(kStripRows)), [&](Value* strip) {
-        Value* begin = scaled(strip, kStripRows);
-        loop(How::serial, e_.i64(0), depth, [&](Value* k) {
-          loop(How::simd, e_.i64(0), least(sub(height, begin), e_.i64(kStripRows)), [&](Value* i) {
-            Value* to = add(add(scaled(strip, kStripRows * size_.depth), scaled(k, kStripRows)), i);
-            copy(add(add(top, begin), i), k, to);
+      // Along the rows of memory. A group's rows are a number that is known, so whole vectors do all of them.
+      Value* whole = e_.op(Opcode::floordiv_, {height, e_.i64(kRows)});
+      loop(How::serial, e_.i64(0), depth, [&](Value* k) {
+        const auto some = [&](Value* group, Value* count) {
+          loop(How::simd, e_.i64(0), count, [&](Value* i) {
+            Value* row = add(scaled(group, kRows), i);
+            copy(add(top, row), k, add(add(scaled(group, kRows * size_.depth), scaled(k, kRows)), i));
           });
-        });
+        };
+        loop(How::serial, e_.i64(0), whole, [&](Value* group) { some(group, e_.i64(kRows)); });
+        some(whole, sub(height, scaled(whole, kRows)));
       });
     }
     loop(How::serial, left_down_ ? height : e_.i64(0), scaled(ceiling(height, e_.i64(kRows)), kRows), [&](Value* i) {
@@ -311,8 +323,8 @@ class Tiles {
         group(
             add(top, row), bottom, e_.i64(0), columns_of(p, from, to), depth, false,
             [&](int64_t m, Value*, Value* k) {
-              return load(left, add(add(corner, e_.i64(left_down_ ? m : m * size_.depth)),
-                                    scaled(k, left_down_ ? kStripRows : 1)));
+              return load(
+                  left, add(add(corner, e_.i64(left_down_ ? m : m * size_.depth)), scaled(k, left_down_ ? kRows : 1)));
             },
             [&](Value* k, Value* j) { return load(right, in_panel(p, k, j)); },
             [&](Value* j) { return add(start, j); });

@@ -33,6 +33,8 @@ constexpr int64_t kMostCopies = 4;
 constexpr int64_t kMostOfOne = 8;
 /// Loads for each sum, compared with those before: for less it is only more code.
 constexpr double kWorthIt = 0.75;
+/// A mask, and a sum beside what it was: without registers for them the sums go through memory in every iteration.
+constexpr int64_t kToMerge = 2;
 
 /// Which loops, and how many iterations of each.
 class Jam {
@@ -153,6 +155,8 @@ class Jam {
     const Op* lanes = lane_loop(sums);
     const bool across = lanes && lanes != &sums;
     const int64_t registers = graph_.registers;
+    // What is left of a row is added under a mask.
+    const int64_t merging = lanes == &sums && registers < kRegistersBesideMasks ? kToMerge : 0;
     std::vector<std::vector<bool>> loads;  // by load: does it move with the target?
     int64_t ops = 0;
     ir::walk(body_of(sums), [&](const Op& op) {
@@ -182,7 +186,7 @@ class Jam {
         }
         const int64_t all = carried * inner * outer;
         // Lanes across the sums: two vectors of each, and of what is loaded.
-        if (across ? 2 * (all + 1) + 1 > registers : all + kept > registers) continue;
+        if (across ? 2 * (all + 1) + 1 > registers : all + kept + merging > registers) continue;
         if (ops * inner * outer > kMostOps) continue;
         const double cost = static_cast<double>(made) / static_cast<double>(all);
         if (cost >= least) continue;

@@ -39,8 +39,6 @@ constexpr int64_t kCopies = 2;
 constexpr double kLoad = 2;
 /// What a row costs among others, compared with one by itself, and what it has to save: for less it is only more code.
 constexpr double kWorthIt = 0.95, kSaved = kLoad;
-/// AVX-512 has as many vector registers, and mask registers of its own for conditions; with fewer, masks are vectors.
-constexpr int64_t kRegistersBesideMasks = 32;
 /// Rows for each worker, so that groups of them can be dealt out evenly, and workers where nobody said how many.
 constexpr int64_t kRowsEach = 8, kWorkers = 4;
 

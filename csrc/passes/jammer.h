@@ -13,6 +13,9 @@
 
 namespace appy::passes {
 
+/// AVX-512 has as many vector registers, and mask registers of its own for conditions; with fewer, masks are vectors.
+inline constexpr int64_t kRegistersBesideMasks = 32;
+
 /// Puts a loop over groups of `copies` iterations before the loop, which does those that are left: all of them where
 /// there are fewer than `least_trips`. The copies' common loops, by the loops that they are copies of.
 std::map<const ir::Op*, ir::Op*> jam_loop(ir::Graph&, Ranges&, ir::Op& loop, const JamOrder&, int64_t copies,

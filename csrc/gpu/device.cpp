@@ -270,9 +270,10 @@ void Device::launch(const Current&, const Function& function, const Launch& how,
 
 // Memory
 
-DeviceMemory Device::allocate(size_t bytes, Stream stream) {
+DeviceMemory Device::allocate(size_t wanted, Stream stream) {
+  const size_t bytes = (wanted + 3) & ~size_t{3};  // updates of bytes exchange the word around them
   DeviceMemory out;
-  out.state_ = {this, 0, bytes, stream, pool() != nullptr};
+  out.state_ = {this, 0, wanted, stream, pool() != nullptr};
   if (bytes == 0) return out;
   const Driver& driver = gpu::driver();
   const Current current(*this);

@@ -196,7 +196,7 @@ class Device {
   void launch(const Current&, const Function&, const Launch&, Stream, const void* parameters);
 
   /// From the stream-ordered pool where the device has one. Zero bytes give memory without an address.
-  DeviceMemory allocate(size_t bytes, Stream);
+  DeviceMemory allocate(size_t wanted, Stream);
   MappedMemory allocate_mapped(size_t bytes);
   /// {free, total} bytes.
   std::pair<size_t, size_t> memory_info() const;

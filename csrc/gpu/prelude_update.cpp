@@ -7,32 +7,31 @@ const std::string_view update_header =
 #pragma once
 #include "appy_device.h"
 
-/// An update that the hardware does not have, by compare and exchange of the word around the element.
-template <class T, class Update> APPY_INLINE void update_by_exchange(T* at, Update update) {
-  typedef unsigned word;
-  if (sizeof(T) == 8) {
-    u64* const p = (u64*)at;
-    u64 seen = *(volatile u64*)p, assumed;
-    do {
-      assumed = seen;
-      union { u64 bits; T value; } u;
-      u.bits = assumed;
-      u.value = update(u.value);
-      seen = atomicCAS(p, assumed, u.bits);
-    } while (seen != assumed);
-    return;
-  }
-  word* const p = (word*)((u64)at & ~3ull);
-  const unsigned shift = (unsigned)((u64)at & 3) * 8;
-  const unsigned mask = (sizeof(T) == 4 ? 0xffffffffu : (1u << 8 * (sizeof(T) & 3)) - 1) << shift;
-  word seen = *(volatile word*)p, assumed;
+/// An update that the hardware does not have, by compare and exchange; of a byte, and of two where the hardware exchanges
+/// no fewer than four, in the word around it, which arrays of a region's own are large enough for.
+template <class Word, class T, class Update> APPY_INLINE void update_by_exchange_of(T* at, Update update) {
+  Word* const p = (Word*)((u64)at & ~(u64)(sizeof(Word) - 1));
+  const unsigned shift = (unsigned)((u64)at & (sizeof(Word) - 1)) * 8;
+  const Word ones = (Word)~(Word)0, mask = (Word)((Word)(ones >> 8 * (sizeof(Word) - sizeof(T))) << shift);
+  Word seen = *(volatile Word*)p, assumed;
   do {
     assumed = seen;
-    union { word bits; T value; } u;
-    u.bits = (assumed & mask) >> shift;
+    union { Word bits; T value; } u;
+    u.bits = (Word)((assumed & mask) >> shift);
     u.value = update(u.value);
-    seen = atomicCAS(p, assumed, (assumed & ~mask) | ((u.bits << shift) & mask));
+    seen = atomicCAS(p, assumed, (Word)((assumed & (Word)~mask) | ((Word)(u.bits << shift) & mask)));
   } while (seen != assumed);
+}
+template <class T, class Update> APPY_INLINE void update_by_exchange(T* at, Update update) {
+  if constexpr (sizeof(T) == 8) {
+    update_by_exchange_of<u64>(at, update);
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 700
+  } else if constexpr (sizeof(T) == 2) {
+    update_by_exchange_of<unsigned short>(at, update);
+#endif
+  } else {
+    update_by_exchange_of<unsigned>(at, update);
+  }
 }
 
 /// Sums may be taken in any order: where all lanes of a warp come together to one element, the first one adds what all of

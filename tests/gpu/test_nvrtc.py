@@ -68,6 +68,25 @@ print(made["ptx"], b".text.round_up" in made["code"])
     assert python(text, emulated=False).split() == ["False", "True"]
 
 
+HALVES = """#include "appy_update.h"
+extern "C" __global__ void add_one(unsigned short* x, unsigned char* y) {
+  update_by_exchange(x, [](unsigned short old) -> unsigned short { return old + 1; });
+  update_by_exchange(y, [](unsigned char old) -> unsigned char { return old + 1; });
+}
+"""
+
+
+def test_two_bytes_are_exchanged_by_themselves(python):
+    """The word around the last of an odd number of them ends behind the array."""
+    text = f"""
+from appy import _C
+made = _C.gpu_compile("halves.cu", {HALVES!r}, 150, _C.gpu_headers(), ["--std=c++17", "--fmad=false"])
+print(made["code"].decode())
+"""
+    exchanges = [line for line in python(text, emulated=False).splitlines() if "cas" in line and "atom" in line]
+    assert len(exchanges) == 2 and ".b16" in exchanges[0] and ".b32" in exchanges[1]
+
+
 def test_architecture_of_the_future(compile_for):
     ptx, architecture, version, code = compile_for(150).split()
     text = bytes.fromhex(code).decode()

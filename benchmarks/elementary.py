@@ -81,15 +81,6 @@ def errors(name, dtype, count):
     return ulps
 
 
-INTRODUCTION = """# Elementary functions
-
-Nanoseconds an element on one thread, for 4096 elements in the cache, and the largest error found in ulps, by
-`python benchmarks/elementary.py --markdown docs/elementary.md` on one core of an AMD EPYC (Zen 4, AVX-512). *appy* is a
-loop under `simd`, *C* the same loop by gcc -O3 -ffast-math -march=native with glibc's libmvec, *NumPy* the ufunc.
-
-"""
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(accuracy.FUNCTIONS))
@@ -118,7 +109,7 @@ def main():
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
             print(lines[-1], flush=True)
     if options.markdown:
-        options.markdown.write_text(INTRODUCTION + "\n".join(lines) + "\n")
+        options.markdown.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ struct KernelShape {
   int block = 256;      // threads a block
   int lanes = 32;       // threads a worker: a power of two up to 32, or `block`
   int columns = 32;     // workers side by side in a block, in loops over columns: 8, 16 or 32
+  int rows = 0;         // of a column that a thread has at most, all in flight; 0 where they are many
   int unroll = 1;       // iterations of a loop, or rows of a plane, that a thread has in flight
   bool march = false;   // stencils over boxes go in order along the dimension around their rows
   int piece = 0;        // bytes that a thread loads or stores at once where neighbours in memory allow it, or 0

@@ -368,6 +368,11 @@ void Writer::along_lanes(const Op& op) {
   level_ = Level::thread;
   const std::string n = declare_trips(op), k = names_.fresh("", "k");
   const std::vector<const Value*> divisors = declare_divisors(op);
+  if (takes_all_rows(op)) {
+    along_all_rows(op, n);
+    for (const Value* v : divisors) divisors_.erase(v);
+    return;
+  }
   const bool wide = neighbours(op) > 1;
   if (wide) {
     const int deep = pieces_in_flight(op);
@@ -375,8 +380,9 @@ void Writer::along_lanes(const Op& op) {
     open("else");
   }
   copies_ = !columns_ && only_copies(op);  // which the thread does not wait for
+  const std::string mine = columns_ && passes::writes(op) ? mine_ + " && " : "";
   open(not_unrolled(copies_ || copies_back(op)) + "for (i64 " + k +
-       (columns_ ? " = threadIdx.x / kColumns; " : " = team.lane; ") + k + " < " + n + "; " + k +
+       (columns_ ? " = threadIdx.x / kColumns; " : " = team.lane; ") + mine + k + " < " + n + "; " + k +
        (columns_ ? " += kBlock / kColumns)" : " += kLanes)"));
   loops_.push_back(&op);
   declare_variable(op, k);
@@ -387,26 +393,6 @@ void Writer::along_lanes(const Op& op) {
   close();
   if (wide) close();
   for (const Value* v : divisors) divisors_.erase(v);
-}
-
-/// A block is kColumns workers side by side. All of its threads go through the same code, whether there are iterations
-/// for all columns or not: those without do the last one once more and store nothing.
-void Writer::along_columns(const Op& op) {
-  level_ = Level::worker;
-  columns_ = true;
-  const std::string n = declare_trips(op), w = names_.fresh("", "w"), mine = names_.fresh("", "mine"),
-                    k = names_.fresh("", "k");
-  open("for (i64 " + w + " = (i64)blockIdx.x * kColumns; " + w + " < " + n + "; " + w +
-       " += (i64)gridDim.x * kColumns)");
-  loops_.push_back(&op);
-  put("const bool " + mine + " = " + w + " + threadIdx.x % kColumns < " + n + ";");
-  put("const i64 " + k + " = " + mine + " ? " + w + " + threadIdx.x % kColumns : " + n + " - 1;");
-  declare_variable(op, k);
-  elected_ = mine + " && threadIdx.x < kColumns";
-  block(*op.blocks[0]);
-  loops_.pop_back();
-  close();
-  columns_ = false;
 }
 
 void Writer::along_workers(const std::vector<const Op*>& nest) {

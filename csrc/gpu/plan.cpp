@@ -224,6 +224,7 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
   const int given = plan.given ? static_cast<int>(plan.given->nest) : -1;
   plan.shape = shape_for(sizes, code_, device_.properties(), wish, given);
   plan.shape.stored = plan.given && stores(*plan.given, sizes, arguments);
+  plan.shape.rows = code_.leaves ? rows_of_columns(sizes, plan.shape) : 0;
   plan.shape.narrow = is_narrow(graph_, args, sizes);
   if (plan.shape.piece && !has_rows_of_pieces(graph_, args, plan.shape.piece)) plan.shape.piece = 0;
   Variant& kernel = variant(plan.shape);

@@ -67,6 +67,9 @@ KernelShape shape_for(const Sizes&, const KernelCode&, const Properties&, const 
 /// Blocks that the nests have use for.
 int64_t blocks_for(const Sizes&, const KernelShape&);
 
+/// So many rows of a column a thread has at most, up to the next power of two, where they may all be in flight; else 0.
+int rows_of_columns(const Sizes&, const KernelShape&);
+
 /// Is no byte of an array 2^31 or more away from its first element? `args` are the graph's argument words.
 bool is_narrow(const ir::Graph&, const ir::Word* args, const Sizes&);
 

@@ -378,7 +378,7 @@ void Writer::statement(const Op& op) {
       return define(*op.result(), extent(*op.operands[0], static_cast<size_t>(op.dim)));
     case Opcode::load_:
       if (copies_) return;
-      return define(*op.result(), loaded(op));
+      return load(op);
     case Opcode::store_:
       return store(op);
     case Opcode::atomic_:

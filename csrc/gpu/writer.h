@@ -94,7 +94,6 @@ class Writer {
   bool may_die(const ir::Op& loop) const;
   void distributed(const ir::Op&);
   void along_lanes(const ir::Op&);
-  void along_columns(const ir::Op&);
   void along_workers(const std::vector<const ir::Op*>& nest);
   void workers(const std::vector<const ir::Op*>& nest);
   void along_threads(const std::vector<const ir::Op*>& nest);
@@ -110,6 +109,13 @@ class Writer {
   void finish(const ir::Op& loop, const std::string& type, const std::string& total);
   void leave_if_dead(const ir::Op& inner);
   void leave_if_told();
+
+  // columns.cpp
+  void along_columns(const ir::Op&);
+  bool takes_all_rows(const ir::Op& lanes) const;
+  void find_kept(const ir::Op& columns);
+  void along_all_rows(const ir::Op&, const std::string& trips);
+  void load(const ir::Op&);
 
   // unroll.cpp
   bool can_interleave(const ir::Op& loop, const ir::Op* but) const;
@@ -208,6 +214,11 @@ class Writer {
   const ir::Op* outermost_ = nullptr;                 // of the distributed loops around it
   bool columns_ = false;                              // workers are columns of a block's threads
   std::map<const ir::Value*, std::string> divisors_;  // what loops around divide by: its name as a Divisor
+  bool all_rows_ = false;                             // columns: a thread has all of its rows in flight
+  std::string mine_;                                  // columns: the condition that the thread's column is one
+  std::map<const ir::Op*, std::string> keeps_;        // columns: loads whose values stay in registers: of all rows
+  std::map<const ir::Op*, std::string> kept_;         // and those of the same elements, which take them from there
+  std::string row_;                                   // the number of the thread's row
   std::string elected_;                               // columns: the condition that this thread is its worker's first
   std::string dead_;                                  // the flag that says that a check has failed
   bool awaited_ = false;  // one thread runs a loop that all others wait for: it looks whether the host wants it to end

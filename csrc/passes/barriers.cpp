@@ -335,14 +335,22 @@ class Inserter {
     return may_overlap && !(earlier.by == By::one && b.by == By::one) ? Mapping::workers : Mapping::none;
   }
 
-  /// `x[i]`, which all load, is none of `x[j]` with j from i + 1 on.
+  /// `x[i]`, which all load, is none of `x[j]` with j from i + 1 on; nor is anything in column i any of those in column
+  /// j.
   bool never_meet(const Touch& earlier, const Touch& b) {
     if (disjoint(ranges_, *earlier.op, *b.op)) return true;
     const Op& op = *earlier.op;
-    const bool known = std::all_of(op.terms().begin(), op.terms().end(), [&](const Value* term) {
-      return visible_before(*term, *b.op) && is_current(*term, earlier);
-    });
-    return known && different_elements(ranges_, op, *b.op, *b.op);
+    for (size_t d = 0; d < op.access->offset.size(); ++d) {
+      const Affine subscript = row(op, d);
+      const bool known = std::all_of(subscript.terms.begin(), subscript.terms.end(), [&](const auto& term) {
+        return visible_before(*term.first, *b.op) && is_current(*term.first, earlier);
+      });
+      if (!known) continue;
+      Affine difference = row_at(ranges_, op, d, *b.op);
+      difference.add(row_at(ranges_, *b.op, d, *b.op), -1);
+      if (never_zero(ranges_, difference, *b.op)) return true;
+    }
+    return false;
   }
 
   ir::Graph& graph_;

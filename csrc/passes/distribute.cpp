@@ -183,7 +183,13 @@ class Distributor {
       nest.push_back(at);
     }
     Op& last = *nest.back();
-    if (has_distributable(body_of(last)) && !lanes_stay_outside(nest)) {
+    const bool divided = has_distributable(body_of(last)), stays = divided && lanes_stay_outside(nest);
+    if (stays && nest.size() == 1 && is_plain(last)) {
+      map(last, Mapping::columns);
+      block(body_of(last), true);
+      return;
+    }
+    if (divided && !(stays && all_reduce(last))) {
       // Workers count through all iterations of a nest: it has as many for each of the outer ones.
       const auto moves = std::find_if(nest.begin() + 1, nest.end(), [&](const Op* loop) {
         return std::any_of(loop->operands.begin(), loop->operands.begin() + 3,
@@ -192,11 +198,6 @@ class Distributor {
       nest.erase(moves, nest.end());
       for (Op* loop : nest) map(*loop, Mapping::workers);
       block(body_of(*nest.back()), true);
-      return;
-    }
-    if (has_distributable(body_of(last)) && nest.size() == 1 && is_plain_sum(last)) {
-      map(last, Mapping::columns);
-      block(body_of(last), true);
       return;
     }
     for (Op* loop : nest) map(*loop, Mapping::threads);
@@ -208,25 +209,30 @@ class Distributor {
     const Op& last = *nest.back();
     if (contains(body_of(last), Effect::alloc)) return false;
     double inside = 0, outside = 0;
-    bool all_reduce = true;
     ir::walk(body_of(last), [&](const Op& op) {
-      if (!distributable(op)) return;
-      all_reduce &= !op.results.empty();
-      if (has_distributable(body_of(op))) return;
+      if (!distributable(op) || has_distributable(body_of(op))) return;
       inside += cost(op, op);
       outside += cost(op, last);
     });
-    return all_reduce && outside < inside;
+    return outside < inside;
   }
 
-  /// The body does nothing but combine values and store what comes of it: nothing in it may leave the iteration, and
-  /// every worker does it alike.
-  static bool is_plain_sum(const Op& loop) {
+  static bool all_reduce(const Op& loop) {
+    bool all = true;
+    ir::walk(body_of(loop), [&](const Op& op) { all &= !distributable(op) || !op.results.empty(); });
+    return all;
+  }
+
+  /// The body does nothing but combine values, store what comes of it, and change elements by it: nothing in it may
+  /// leave the iteration, and every worker does it alike.
+  static bool is_plain(const Op& loop) {
     if (!loop.results.empty()) return false;
     for (const Op* op = body_of(loop).first; op; op = op->next) {
       const bool plain = ir::is_pure(op->code) || op->code == Opcode::load_ || op->code == Opcode::store_ ||
                          op->code == Opcode::yield_;
-      if (!plain && !(distributable(*op) && !op->results.empty() && !has_distributable(body_of(*op)))) return false;
+      if (!plain &&
+          !(distributable(*op) && !has_distributable(body_of(*op)) && (!op->results.empty() || is_plain(*op))))
+        return false;
     }
     return true;
   }

@@ -41,24 +41,6 @@ bool is_at(const Op& access, const Value& i) {
   return sum.is_constant() && sum.constant == 0;
 }
 
-/// The same element in iterations of the two loops that have the same number.
-bool same_in(const Op& x, const Op& loop_x, const Op& y, const Op& loop_y) {
-  if (x.view() != y.view()) return false;
-  for (size_t d = 0; d < x.access->offset.size(); ++d) {
-    Affine a = row(x, d), b = row(y, d);
-    const Wide step = a.coef(*induction(loop_x));
-    if (step != b.coef(*induction(loop_y))) return false;
-    a.add(*induction(loop_x), -step);
-    b.add(*induction(loop_y), -step);
-    const bool outside = std::all_of(a.terms.begin(), a.terms.end(), [&](const auto& term) {
-      return ir::defined_outside(*term.first, body_of(loop_x));
-    });
-    a.add(b, -1);
-    if (!outside || !a.is_constant() || a.constant != 0) return false;
-  }
-  return true;
-}
-
 /// The accesses of an array in the worker's code, in its order.
 std::vector<Op*> accesses_of(const Value& view, const Op& worker) {
   std::vector<Op*> found;
@@ -115,7 +97,7 @@ class Keeper {
       const bool in_time = std::all_of(alloc.operands.begin(), alloc.operands.end(),
                                        [&](const Value* extent) { return visible_before(*extent, *loop); });
       for (Op* op = body_of(*loop).first; in_time && op; op = op->next) {
-        if (op->code != Opcode::load_ || !same_in(*op, *loop, load, second)) continue;
+        if (op->code != Opcode::load_ || !same_element_in(*op, *loop, load, second)) continue;
         *first = loop;
         return op;
       }

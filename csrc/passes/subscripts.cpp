@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "passes/loops.h"
+
 namespace appy::passes {
 
 using ir::Op;
@@ -51,6 +53,23 @@ bool same_element(const Op& a, const Op& b) {
     Affine difference = row(a, d);
     difference.add(row(b, d), -1);
     if (!difference.is_constant() || difference.constant != 0) return false;
+  }
+  return true;
+}
+
+bool same_element_in(const Op& x, const Op& loop_x, const Op& y, const Op& loop_y) {
+  if (x.view() != y.view()) return false;
+  for (size_t d = 0; d < x.access->offset.size(); ++d) {
+    Affine a = row(x, d), b = row(y, d);
+    const Wide step = a.coef(*induction(loop_x));
+    if (step != b.coef(*induction(loop_y))) return false;
+    a.add(*induction(loop_x), -step);
+    b.add(*induction(loop_y), -step);
+    const bool outside = std::all_of(a.terms.begin(), a.terms.end(), [&](const auto& term) {
+      return ir::defined_outside(*term.first, body_of(loop_x));
+    });
+    a.add(b, -1);
+    if (!outside || !a.is_constant() || a.constant != 0) return false;
   }
   return true;
 }

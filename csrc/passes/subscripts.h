@@ -10,6 +10,8 @@ namespace appy::passes {
 bool is_access(const ir::Op&);
 /// Both accesses have the same view and, row by row, the same affine function of the same values.
 bool same_element(const ir::Op& a, const ir::Op& b);
+/// The same element in iterations of the two loops that have the same number.
+bool same_element_in(const ir::Op& x, const ir::Op& loop_x, const ir::Op& y, const ir::Op& loop_y);
 /// The block, or what is nested in it, stores to the view.
 bool writes_to(ir::Block&, const ir::Value& view);
 /// The value runs along memory: it stands in the last subscript alone, by itself.

@@ -297,3 +297,5 @@ SYNCHRONISED = {
 # Columns that a block takes in one go, and others that all blocks divide among them.
 SYNCHRONISED["short_columns"] = (orthogonal, _tall(40, 9))
 SYNCHRONISED["long_columns"] = (orthogonal, _tall(2100, 4))
+# Columns of which each block has several groups.
+SYNCHRONISED["many_columns"] = (orthogonal, _tall(150, 70))

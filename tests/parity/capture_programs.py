@@ -402,3 +402,70 @@ def gathering(x, places):
         # pragma parallel for
         for k in range(1):
             x[places[t]] += 1.0
+
+
+@program(lambda rng: (rng.random((30, 45)) + 0.5, np.zeros(45), np.zeros(30), 5))
+def balanced(a, columns, rows, steps):
+    for _ in range(steps):
+        # pragma parallel for
+        for j in range(a.shape[1]):
+            s = 0.0
+            # pragma simd
+            for i in range(a.shape[0]):
+                s += a[i, j]
+            columns[j] = s
+        # pragma parallel for
+        for i in range(a.shape[0]):
+            # pragma simd
+            for j in range(a.shape[1]):
+                a[i, j] /= columns[j]
+        # pragma parallel for
+        for i in range(a.shape[0]):
+            s = 0.0
+            # pragma simd
+            for j in range(a.shape[1]):
+                s += a[i, j]
+            rows[i] = s
+            # pragma simd
+            for j in range(a.shape[1]):
+                a[i, j] /= s
+
+
+@program(lambda rng: (rng.random((25, 300)), np.zeros((6, 300)), 6))
+def centred(a, means, steps):
+    for t in range(steps):
+        # pragma parallel for
+        for j in range(2, a.shape[1]):
+            s = 0.0
+            # pragma simd
+            for i in range(1, a.shape[0]):
+                s += a[i, j]
+            means[t, j] = s / (a.shape[0] - 1)
+        # pragma parallel for
+        for i in range(1, a.shape[0]):
+            # pragma simd
+            for j in range(2, a.shape[1]):
+                a[i, j] -= 0.5 * means[t, j]
+
+
+@program(lambda rng: (rng.random((33, 40)), np.zeros((33, 40)), np.zeros((40, 40))))
+def projected(a, q, r):
+    for k in range(a.shape[1] - 2):
+        # pragma simd
+        for i in range(a.shape[0]):
+            q[i, k] = a[i, k] * 0.125
+        # pragma parallel for
+        for j in range(k + 2, a.shape[1] - 1):
+            s = 0.0
+            # pragma simd
+            for i in range(a.shape[0]):
+                s += q[i, k] * a[i, j]
+            r[k, j] = s
+        # pragma parallel for
+        for i in range(a.shape[0]):
+            # pragma simd
+            for j in range(k + 2, a.shape[1] - 1):
+                a[i, j] -= q[i, k] * r[k, j] * r[k, j]
+        # pragma simd
+        for i in range(a.shape[0]):
+            q[i, k] += 1.0

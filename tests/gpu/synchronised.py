@@ -298,4 +298,4 @@ SYNCHRONISED = {
 SYNCHRONISED["short_columns"] = (orthogonal, _tall(40, 9))
 SYNCHRONISED["long_columns"] = (orthogonal, _tall(2100, 4))
 # Columns of which each block has several groups.
-SYNCHRONISED["many_columns"] = (orthogonal, _tall(150, 70))
+SYNCHRONISED["many_columns"] = (orthogonal, _tall(64, 30))

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "ir/ir.h"
+
 namespace appy::cpu {
 
 /// floor(n / divisor) for a divisor of at least 3 that is no power of two.
@@ -24,9 +26,10 @@ inline Reciprocal reciprocal(uint64_t divisor, int bits) {
   return {static_cast<uint64_t>(power / divisor) + 1, log - 1};
 }
 
-/// Whether division by `divisor`, a constant of `type`'s, is done so; else it takes a shift or a division.
-inline bool by_reciprocal(int64_t divisor, bool is_signed) {
-  return (!is_signed || divisor > 0) && divisor != 0 && !std::has_single_bit(static_cast<uint64_t>(divisor));
+/// Whether a quotient or remainder by a constant of the type is found so; else it takes a shift or a division.
+inline bool by_reciprocal(ir::Opcode code, ir::DType type, int64_t divisor) {
+  if (ir::is_signed(type) && (divisor < 0 || code == ir::Opcode::rem_)) return false;
+  return divisor != 0 && !std::has_single_bit(static_cast<uint64_t>(divisor));
 }
 
 }  // namespace appy::cpu

@@ -217,7 +217,7 @@ void Function::divide_by_constant(Opcode code, DType t, x86::Gp to, x86::Gp a, i
     cc_.shr(rest, 1);
     cc_.add(high, rest);
   }
-  if (by.shift) cc_.shr(high, by.shift);
+  cc_.shr(high, by.shift);
   if (sign) cc_.xor_(high, s);
   if (code == Opcode::floordiv_) {
     cc_.mov(to, high);
@@ -340,9 +340,7 @@ void Function::emit_int(const ir::Op& op, x86::Gp to) {
           }
           return;
         }
-        if (by_reciprocal(c, ir::is_signed(t)) && (op.code != Opcode::rem_ || !ir::is_signed(t))) {
-          return divide_by_constant(op.code, t, to, gp(operand(0)), c);
-        }
+        if (by_reciprocal(op.code, t, c)) return divide_by_constant(op.code, t, to, gp(operand(0)), c);
       }
       return int_divide(op.code, t, to, gp(operand(0)), gp(operand(1)));
     case Opcode::wrap_: {

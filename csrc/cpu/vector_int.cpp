@@ -264,8 +264,7 @@ x86::Reg VectorLoop::divide_by_constant(Opcode code, DType t, x86::Reg a, int64_
   x86::Reg q;
   if (sign) {
     // Rounded down: of a negative number the complement is divided, and the quotient complemented.
-    x86::Reg s = avx512_ ? shift_imm(Opcode::shr_, t, a, 63, {})
-                         : compare_int(Opcode::lt_, t, as_vec(a), sized(broadcast_bits(8, 0), bytes(t)));
+    x86::Reg s = avx512_ ? shift_imm(Opcode::shr_, t, a, 63, {}) : negative(t, as_vec(a));
     q = mul64_high(as_vec(int_op(Opcode::xor_, t, a, s, {})), by.multiplier);
     cc_.vpsrlq(as_vec(q), as_vec(q), by.shift);
     q = int_op(Opcode::xor_, t, q, s, {});

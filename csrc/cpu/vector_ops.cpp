@@ -105,8 +105,7 @@ void VectorLoop::pure(const ir::Op& op) {
           }
           return finish(v, r);
         }
-        if (ir::size_of(t) == 8 && by_reciprocal(c, ir::is_signed(t)) &&
-            (op.code != Opcode::rem_ || !ir::is_signed(t))) {
+        if (ir::size_of(t) == 8 && by_reciprocal(op.code, t, c)) {
           for (size_t u = 0; u < n; ++u) r.push_back(divide_by_constant(op.code, t, a[u], c));
           return finish(v, r);
         }

@@ -78,8 +78,7 @@ void Writer::find_kept(const Op& columns) {
       forget(*op);
       if (op->code != Opcode::load_) continue;
       const auto found = std::find_if(known.begin(), known.end(), [&](const Loaded& k) {
-        return k.loop != loop &&
-               std::equal(loop->operands.begin(), loop->operands.begin() + 3, k.loop->operands.begin()) &&
+        return k.loop != loop && passes::count_alike(*loop, *k.loop) &&
                passes::same_element_in(*k.load, *k.loop, *op, *loop);
       });
       if (found == known.end()) {

@@ -345,10 +345,7 @@ class Inserter {
       const bool known = std::all_of(subscript.terms.begin(), subscript.terms.end(), [&](const auto& term) {
         return visible_before(*term.first, *b.op) && is_current(*term.first, earlier);
       });
-      if (!known) continue;
-      Affine difference = row_at(ranges_, op, d, *b.op);
-      difference.add(row_at(ranges_, *b.op, d, *b.op), -1);
-      if (never_zero(ranges_, difference, *b.op)) return true;
+      if (known && differ_in(ranges_, op, *b.op, d, *b.op)) return true;
     }
     return false;
   }

@@ -9,6 +9,7 @@
 
 #include "ir/ir.h"
 #include "passes/loops.h"
+#include "passes/subscripts.h"
 
 namespace appy::passes {
 
@@ -42,20 +43,11 @@ Op* rows_of(const Op& outer) {
   return found && in_any_order(*found) && found->results.empty() && !has_inner_loop(*found) ? found : nullptr;
 }
 
-bool count_alike(const Op& a, const Op& b) {
-  return std::equal(a.operands.begin(), a.operands.begin() + 3, b.operands.begin());
-}
-
 /// What the outer loop loads for the inner one is in each of its iterations what it was before.
 bool may_move(const Op& outer, const Op& inner) {
   bool fits = true;
   for (const Op* op = body_of(outer).first; op; op = op->next) {
-    if (op->code != ir::Opcode::load_) continue;
-    ir::walk(body_of(inner), [&](const Op& other) {
-      const bool written =
-          ir::info(other.code).effect == ir::Effect::store || ir::info(other.code).effect == ir::Effect::atomic;
-      fits &= !written || other.view() != op->view();
-    });
+    if (op->code == ir::Opcode::load_) fits &= !writes_to(body_of(inner), *op->view());
   }
   return fits;
 }

@@ -29,10 +29,6 @@ namespace {
 
 bool is_lanes(const Op& op) { return is_for(op) && op.mapping == Mapping::lanes; }
 
-bool count_alike(const Op& a, const Op& b) {
-  return std::equal(a.operands.begin(), a.operands.begin() + 3, b.operands.begin());
-}
-
 /// view[i] of a vector.
 bool is_at(const Op& access, const Value& i) {
   if (access.access->offset.size() != 1) return false;

@@ -78,6 +78,9 @@ size_t first_carried(const Op& loop) { return is_for(loop) ? 1 : 0; }
 size_t carried_count(const Op& loop) { return loop.results.size(); }
 Block& body_of(const Op& loop) { return *loop.blocks[0]; }
 Value* induction(const Op& for_loop) { return for_loop.blocks[0]->args[0]; }
+bool count_alike(const Op& a, const Op& b) {
+  return std::equal(a.operands.begin(), a.operands.begin() + 3, b.operands.begin());
+}
 
 namespace {
 

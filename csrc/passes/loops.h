@@ -52,6 +52,8 @@ size_t first_carried(const ir::Op& loop);
 size_t carried_count(const ir::Op& loop);
 ir::Block& body_of(const ir::Op& loop);
 ir::Value* induction(const ir::Op& for_loop);
+/// Two `for` loops with the same bounds and step.
+bool count_alike(const ir::Op& a, const ir::Op& b);
 
 /// The terminators that end an iteration of the loop: its yield and continues, and the breaks that leave it.
 struct Exits {

@@ -74,12 +74,16 @@ bool same_element_in(const Op& x, const Op& loop_x, const Op& y, const Op& loop_
   return true;
 }
 
+bool differ_in(Ranges& ranges, const Op& a, const Op& b, size_t dimension, const Op& where) {
+  Affine difference = row_at(ranges, a, dimension, where);
+  difference.add(row_at(ranges, b, dimension, where), -1);
+  return never_zero(ranges, difference, where);
+}
+
 bool different_elements(Ranges& ranges, const Op& a, const Op& b, const Op& where) {
   if (a.view() != b.view()) return false;
   for (size_t d = 0; d < a.access->offset.size(); ++d) {
-    Affine difference = row_at(ranges, a, d, where);
-    difference.add(row_at(ranges, b, d, where), -1);
-    if (never_zero(ranges, difference, where)) return true;
+    if (differ_in(ranges, a, b, d, where)) return true;
   }
   return false;
 }

@@ -20,6 +20,8 @@ bool runs_along(const ir::Op& access, const ir::Value& variable);
 Affine row(const ir::Op& access, size_t d);
 /// The same with every term taken apart as far as it is exact at `where`.
 Affine row_at(Ranges&, const ir::Op& access, size_t d, const ir::Op& where);
+/// Proven at `where` (where the terms are visible): the two accesses of one view differ in this dimension.
+bool differ_in(Ranges&, const ir::Op& a, const ir::Op& b, size_t dimension, const ir::Op& where);
 /// Proven at `where` (where all terms are visible): the two accesses of one view touch different elements.
 bool different_elements(Ranges&, const ir::Op& a, const ir::Op& b, const ir::Op& where);
 /// Proven at `where`: the sum, of values that are visible there, is not 0.

@@ -1,4 +1,5 @@
-"""The parity programs as kernels, without pytest and other libraries of the device, for scripts/sanitize.
+"""The parity programs as kernels, without other libraries of the device, which the sanitizer takes long to watch: for
+scripts/sanitize.
 
 usage: python tests/gpu/sanitized.py PART PARTS: every PARTS-th program from PART on, each with one of its dtypes
 """
@@ -8,32 +9,17 @@ from __future__ import annotations
 import sys
 import traceback
 
-import kernels
-import numpy as np
+from test_programs_cuda import ONCE, test_numpy
 
 import appy
 
 
-def run(program, dtype):
-    from compare import assert_same  # lies beside the programs
-
-    wanted = program.make(dtype, np.random.default_rng(7))
-    with np.errstate(all="ignore"):
-        want = program.function(*wanted)
-    arguments = program.make(dtype, np.random.default_rng(7))
-    function = appy.jit(**program.options | {"strict": True, "backend": "cuda"})(program.function)
-    got = function(*arguments)
-    appy.synchronize()
-    assert_same(got, want, ulps=program.ulps, scale=program.scale)
-    assert_same(list(arguments), list(wanted), ulps=program.ulps, scale=program.scale, where="arguments")
-
-
 def main(part: int, parts: int) -> int:
     failures = 0
-    for number, program in list(enumerate(kernels.register().values()))[part::parts]:
-        dtype = program.dtypes[number % len(program.dtypes)]
+    for program, dtype in ONCE[part::parts]:
         try:
-            run(program, dtype)
+            test_numpy(program, dtype)
+            appy.synchronize()
             print(f"{program.name}-{dtype} ok", flush=True)
         except Exception:
             failures += 1

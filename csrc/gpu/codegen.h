@@ -31,6 +31,7 @@ struct KernelShape {
   bool shared = false;  // arrays of a worker's own are in shared memory: their addresses count from its start
   int given = -1;       // the number of the nest whose sums a library has computed, or -1
   bool stored = false;  // it has done all of the nest
+  uint32_t taken = 0;   // of each of the host's versions, two bits: 1 for the first one alone, 2 for the other one
   bool in_shared(ArrayOwner owner) const {
     return shared && (owner == ArrayOwner::worker || owner == ArrayOwner::block);
   }
@@ -81,6 +82,8 @@ struct CodegenOptions {
   KernelShape shape;
   /// Top-level checks that the host has made.
   std::set<const ir::Op*> made;
+  /// Where the shape may say which version is taken, in its order.
+  std::vector<const ir::Op*> versions;
   /// Which of the region's results are wanted from the device.
   std::vector<bool> results;
   /// Arrays that outlive the region and whose extents the host does not know: told behind the region's results.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ir/builder.h"
 #include "passes/loops.h"
@@ -15,6 +16,9 @@ using ir::Opcode;
 using ir::Value;
 
 namespace {
+
+/// KernelShape has two bits for each.
+constexpr size_t kMostVersions = 16;
 
 class Splitter {
  public:
@@ -42,6 +46,7 @@ class Splitter {
       results_.push_back(known ? known : builder_.constant(v->type.dtype, 0));
     }
     nests(*from_.body, part);
+    versions(part);
     ir::walk(*from_.body, [&](const Op& op) {
       if (op.code != Opcode::alloc_) return;
       ArraySize& size = part.arrays.emplace_back();
@@ -280,6 +285,28 @@ class Splitter {
       size.lane_trips.push_back(count);
       if (count < 0) extent_along(op, size);
     });
+  }
+
+  /// By conditions that come out the same wherever they are computed.
+  void versions(HostPart& part) {
+    const auto has_loops = [](ir::Block* arm) {
+      bool any = false;
+      ir::walk(*arm, [&](const Op& op) { any |= op.code == Opcode::for_; });
+      return any;
+    };
+    for (const Op* op = from_.body->first; op && part.versions.size() < kMostVersions; op = op->next) {
+      if (op->code != Opcode::if_ || !std::all_of(op->blocks.begin(), op->blocks.end(), has_loops)) continue;
+      std::set<const Value*> seen;
+      if (of_[op->operands[0]->id] && is_of_integers(*op->operands[0], seen))
+        part.versions.push_back({op, word(of_[op->operands[0]->id])});
+    }
+  }
+
+  static bool is_of_integers(const Value& v, std::set<const Value*>& seen) {
+    if (v.type.is_view() || !seen.insert(&v).second) return true;
+    if (ir::is_real(v.type.dtype)) return false;
+    return !v.op || std::all_of(v.op->operands.begin(), v.op->operands.end(),
+                                [&](const Value* of) { return is_of_integers(*of, seen); });
   }
 
   /// Whether a subscript is i, or i counted from the end where it is negative.

@@ -39,6 +39,12 @@ struct ArraySize {
   std::vector<int> most;  // bounds of the extents; the same numbers where those are known
 };
 
+/// Two versions of some loops, in an `if` that is not in a loop: the host knows which one runs.
+struct Version {
+  const ir::Op* op = nullptr;
+  int word = -1;
+};
+
 struct HostPart {
   /// Same parameters; results: those of the region (zero where not known), then the words above.
   std::unique_ptr<ir::Graph> graph;
@@ -47,6 +53,7 @@ struct HostPart {
   std::vector<NestSize> nests;
   std::vector<ProductSize> products;  // in the graph's order
   std::vector<ArraySize> arrays;      // in walk order
+  std::vector<Version> versions;
 };
 
 HostPart host_part_of(const ir::Graph&);

@@ -364,6 +364,19 @@ void Writer::distributed(const Op& op) {
   if (!op.results.empty() && op.mapping != Mapping::lanes) leave_if_told();
 }
 
+/// Does it run once, in a version of loops, for what runs again and again beside it? What tiles load and store is
+/// little to what is done with it, and most of what the compiler would have to do.
+bool Writer::is_beside_steps(const Op& op) const {
+  if (!is_version_) return false;
+  for (const Op* at = op.parent->first; at; at = at->next) {
+    if (at->code != Opcode::for_ || at->mapping != Mapping::none) continue;
+    bool repeats = false;
+    ir::walk(*at->blocks[0], [&](const Op& inner) { repeats |= inner.mapping != Mapping::none; });
+    if (repeats) return true;
+  }
+  return false;
+}
+
 void Writer::along_lanes(const Op& op) {
   level_ = Level::thread;
   const std::string n = declare_trips(op), k = names_.fresh("", "k");
@@ -381,7 +394,7 @@ void Writer::along_lanes(const Op& op) {
   }
   copies_ = !columns_ && only_copies(op);  // which the thread does not wait for
   const std::string mine = columns_ && passes::writes(op) ? mine_ + " && " : "";
-  open(not_unrolled(copies_ || copies_back(op)) + "for (i64 " + k +
+  open(not_unrolled(copies_ || copies_back(op) || is_beside_steps(op)) + "for (i64 " + k +
        (columns_ ? " = threadIdx.x / kColumns; " : " = team.lane; ") + mine + k + " < " + n + "; " + k +
        (columns_ ? " += kBlock / kColumns)" : " += kLanes)"));
   loops_.push_back(&op);
@@ -452,7 +465,8 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
   level_ = Level::thread;
   const Op& last = *nest.back();
   if (nest.size() == 1) return along_line(last);
-  const bool by_rows = holds_for_alike(nest, &Writer::can_take_rows);
+  const bool beside_steps = is_beside_steps(*nest[0]);
+  const bool by_rows = !beside_steps && holds_for_alike(nest, &Writer::can_take_rows);
   if (options_.shape.march && by_rows && holds_for_alike(nest, &Writer::can_march)) return along_march(nest);
 
   const size_t outer = nest.size() - 1;
@@ -487,8 +501,8 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
       in_pieces(last, plane + ".x", plane + ".x_step", n, 1, by_rows, rows);
       open("else");
     }
-    open(not_unrolled(by_rows || options_.shape.unroll == 1) + "for (i64 " + x + " = " + plane + ".x; " + x + " < " +
-         n + "; " + x + " += " + plane + ".x_step)");
+    open(not_unrolled(by_rows || beside_steps || options_.shape.unroll == 1) + "for (i64 " + x + " = " + plane +
+         ".x; " + x + " < " + n + "; " + x + " += " + plane + ".x_step)");
     loops_.push_back(&last);
     declare_variable(last, x);
     if (rows) {

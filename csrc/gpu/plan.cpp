@@ -107,6 +107,7 @@ CodegenOptions Plans::codegen_options(const KernelShape& shape) const {
   CodegenOptions options;
   options.shape = shape;
   options.made = part_.made;
+  for (const Version& version : part_.versions) options.versions.push_back(version.op);
   options.results = wanted_;
   options.told = told_;
   options.unaligned = options_.unaligned;
@@ -226,6 +227,9 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
   plan.shape.stored = plan.given && stores(*plan.given, sizes, arguments);
   plan.shape.rows = code_.leaves ? rows_of_columns(sizes, plan.shape) : 0;
   plan.shape.narrow = is_narrow(graph_, args, sizes);
+  // Without the other version the compiler takes half as long, and the kernel fewer registers.
+  for (size_t k = 0; k < part_.versions.size(); ++k)
+    plan.shape.taken |= (sizes.at(part_.versions[k].word, 0) ? 1u : 2u) << (2 * k);
   if (plan.shape.piece && !has_rows_of_pieces(graph_, args, plan.shape.piece)) plan.shape.piece = 0;
   Variant& kernel = variant(plan.shape);
   plan.kernel = &kernel;

@@ -316,6 +316,16 @@ void Writer::alloc(const Op& op) {
 
 void Writer::condition(const Op& op) {
   for (const Value* r : op.results) put(std::string(type_of(r->type.dtype)) + " " + names_.of(*r) + ";");
+  const auto version = std::find(options_.versions.begin(), options_.versions.end(), &op);
+  is_version_ |= version != options_.versions.end();
+  if (const uint32_t taken = version == options_.versions.end()
+                                 ? 0
+                                 : options_.shape.taken >> (2 * (version - options_.versions.begin())) & 3) {
+    open("");
+    block(*op.blocks[taken - 1]);
+    is_version_ = false;
+    return close();
+  }
   open("if (" + argument(*op.operands[0]) + ")");
   block(*op.blocks[0]);
   const Op& other = *op.blocks[1]->first;
@@ -325,6 +335,7 @@ void Writer::condition(const Op& op) {
     block(*op.blocks[1]);
   }
   close();
+  if (version != options_.versions.end()) is_version_ = false;
 }
 
 void Writer::terminator(const Op& op) {

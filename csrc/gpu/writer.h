@@ -72,6 +72,7 @@ class Writer {
   void check(const ir::Op&);
   void alloc(const ir::Op&);
   void condition(const ir::Op&);
+  bool is_beside_steps(const ir::Op&) const;
   void terminator(const ir::Op&);
   /// Opens what only one of those that run the code may do; false where that is whoever is there.
   bool open_elected();
@@ -215,6 +216,7 @@ class Writer {
   bool columns_ = false;                              // workers are columns of a block's threads
   std::map<const ir::Value*, std::string> divisors_;  // what loops around divide by: its name as a Divisor
   bool all_rows_ = false;                             // columns: a thread has all of its rows in flight
+  bool is_version_ = false;                           // in one of options_.versions
   std::string mine_;                                  // columns: the condition that the thread's column is one
   std::map<const ir::Op*, std::string> keeps_;        // columns: loads whose values stay in registers: of all rows
   std::map<const ir::Op*, std::string> kept_;         // and those of the same elements, which take them from there

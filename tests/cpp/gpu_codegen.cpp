@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "gpu/codegen.h"
@@ -530,6 +531,72 @@ TEST(HostPart, ComputesWhatFollowsFromExtents) {
   EXPECT_EQ(word(part.arrays[0].extents.at(0)), 10);
   EXPECT_EQ(word(part.arrays[0].most.at(0)), 10);
   EXPECT_EQ(run(7, 5, 6).outcome, ir::EvalResult::Outcome::declined);
+}
+
+/// Which of two versions runs is known before: only that one is written, and what it does once is not unrolled. Where
+/// elements decide, or what is computed with reals, both are.
+TEST(HostPart, KnowsWhichVersionRuns) {
+  const std::string loops = R"({
+      for parallel annotated %i = %zero to %n step %one {
+        for parallel annotated simd %j = %zero to %m step %one {
+          store %half, %x[%i, %j]
+          yield
+        }
+        yield
+      }
+      for annotated %t = %zero to %n step %one {
+        for parallel annotated %i = %zero to %n step %one {
+          for parallel annotated simd %j = %zero to %m step %one {
+            %v = load %x[%i, %j] : f64
+            store %v, %y[%i, %j]
+            yield
+          }
+          yield
+        }
+        yield
+      }
+      yield
+    } else {
+      for parallel annotated %k = %zero to %n step %one {
+        store %half, %x[%k, %zero]
+        yield
+      }
+      yield
+    }
+    yield
+  )";
+  const auto made = [&](const std::string& condition) {
+    return graph_of("%x: f64[2,c], %y: f64[2,c], %z: f64",
+                    "%n = dim 0 %x : i64\n%m = dim 1 %x : i64\n" + condition + "if %c " + loops);
+  };
+  const auto graph = made("%c = le %n, %m : bool\n");
+  const HostPart part = host_part_of(*graph);
+  ASSERT_EQ(part.versions.size(), 1u);
+  std::vector<ir::Word> args(11);
+  for (const ir::Word rows : {3, 4, 5}) {
+    args[1] = rows, args[2] = 4;
+    const ir::EvalResult done = ir::evaluate(*part.graph, args);
+    EXPECT_EQ(done.results.at(static_cast<size_t>(part.versions[0].word)), rows <= 4);
+  }
+  CodegenOptions options;
+  options.versions = {part.versions[0].op};
+  options.shape.unroll = 4;
+  const auto count = [](const std::string& text, const std::string& what) {
+    size_t n = 0;
+    for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  std::array<std::string, 3> texts;
+  for (uint32_t taken : {0, 1, 2}) {
+    options.shape.taken = taken;
+    texts[taken] = generate(*graph, options).text;
+    const bool both = taken == 0;
+    EXPECT_EQ(count(texts[taken], "if (t_0)") + count(texts[taken], "if (c)"), both ? 1u : 0u) << texts[taken];
+    EXPECT_EQ(count(texts[taken], "plane_of"), taken == 2 ? 0u : 2u) << texts[taken];
+  }
+  EXPECT_EQ(count(texts[1], "x[") + count(texts[2], "x["), count(texts[0], "x[")) << texts[0];
+  EXPECT_EQ(host_part_of(*made("%e = load %x[%zero, %zero] : f64\n%c = lt %e, %half : bool\n")).versions.size(), 0u);
+  EXPECT_EQ(host_part_of(*made("%e = sin %z : f64\n%c = lt %e, %half : bool\n")).versions.size(), 0u);
 }
 
 /// A row of a sparse matrix: how long it is only the device knows, but not how many elements all rows have.

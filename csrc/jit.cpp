@@ -269,6 +269,7 @@ class RegionCache::Impl {
     }
     if (device) {
       graph.workers = gpu::multiprocessors(*device);
+      graph.boxes = gpu::wants_boxes();
     } else {
       graph.registers = cpu::vector_registers(chosen_isa());
       graph.workers = threads();

@@ -528,6 +528,8 @@ int multiprocessors(int ordinal) {
   }
 }
 
+bool wants_boxes() { return Wish::of_environment().boxes != 2; }
+
 std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, Options options) {
   try {
     return std::make_unique<DeviceKernel>(graph, std::move(options));

@@ -34,6 +34,9 @@ struct Options {
 /// Multiprocessors of a device; 0 where it is not to be had, which compile() will say.
 int multiprocessors(int device);
 
+/// Are loops over time to be tiled in boxes (Graph::boxes)? APPY_CUDA_SHAPE may say that they are not.
+bool wants_boxes();
+
 /// Throws Abort for what this backend cannot do, and where there is no device, driver or compiler.
 std::unique_ptr<runtime::Kernel> compile(const ir::Graph&, Options);
 

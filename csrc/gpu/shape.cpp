@@ -205,10 +205,9 @@ int64_t Sizes::elements(const ArraySize& array) const {
 namespace {
 
 constexpr std::pair<const char*, int Wish::*> members[] = {
-    {"block", &Wish::block},     {"lanes", &Wish::lanes},
-    {"columns", &Wish::columns}, {"unroll", &Wish::unroll},
-    {"march", &Wish::march},     {"piece", &Wish::piece},
-    {"given", &Wish::given},     {"per_multiprocessor", &Wish::per_multiprocessor}};
+    {"block", &Wish::block},   {"lanes", &Wish::lanes}, {"columns", &Wish::columns},
+    {"unroll", &Wish::unroll}, {"march", &Wish::march}, {"piece", &Wish::piece},
+    {"boxes", &Wish::boxes},   {"given", &Wish::given}, {"per_multiprocessor", &Wish::per_multiprocessor}};
 
 }  // namespace
 

@@ -38,13 +38,14 @@ struct Wish {
   int march = 0;               // 1 wherever it can be, 2 nowhere
   int piece = 0;               // 1 for none
   std::optional<int> tiles;    // the TileSize of all products
+  int boxes = 0;               // 2: no loops over time around rows and columns go in boxes; the graph says it
   int given = 0;               // sums by a library: 1 wherever it takes the operands, 2 nowhere
   int per_multiprocessor = 0;  // blocks at most, for each of the device
   int64_t blocks = 0;          // as far as they are resident together where they have to be
   friend auto operator<=>(const Wish&, const Wish&) = default;
 
-  /// "block=256,lanes=32,columns=16,unroll=4,march=2,piece=16,tiles=2,given=2,per_multiprocessor=8", or some of these:
-  /// what text() gives.
+  /// "block=256,lanes=32,columns=16,unroll=4,march=2,piece=16,tiles=2,boxes=2,given=2,per_multiprocessor=8", or some of
+  /// these: what text() gives.
   static Wish of_text(const char*);
   std::string text() const;
   /// APPY_CUDA_SHAPE, as of_text() reads it, and APPY_CUDA_BLOCKS.

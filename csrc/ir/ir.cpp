@@ -253,6 +253,7 @@ std::unique_ptr<Graph> clone(const Graph& graph) {
   copy->exact = graph.exact;
   copy->may_alias = graph.may_alias;
   copy->inspectors = graph.inspectors;
+  copy->boxes = graph.boxes;
   copy->registers = graph.registers;
   copy->workers = graph.workers;
   copy->result_names = graph.result_names;

@@ -252,6 +252,7 @@ struct Graph {
   bool may_alias = false;                 // views may overlap in any way: keep every load and store in order
   bool inspectors = true;                 // to read an index array once more, to test it before the loops, pays
   int registers = 16;                     // vector registers that the target has
+  bool boxes = false;                     // loops over time around rows and columns are to be tiled (overlapped_tiles)
   int workers = 0;                        // threads that will run it; 0: nobody knows. Only sizes depend on it
   Block* body = nullptr;                  // its arguments are the parameters; its yield names the results
   std::vector<std::string> result_names;  // for people; may be empty

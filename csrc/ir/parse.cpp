@@ -75,6 +75,7 @@ class Parser {
     if (lex_.accept("exact")) graph_->exact = true;
     if (lex_.accept("may_alias")) graph_->may_alias = true;
     if (lex_.accept("no_inspectors")) graph_->inspectors = false;
+    if (lex_.accept("boxes")) graph_->boxes = true;
     for (const auto& [word, number] : {std::pair("registers", &graph_->registers), {"workers", &graph_->workers}}) {
       if (!lex_.accept(word)) continue;
       lex_.expect('(');

@@ -30,6 +30,7 @@ class GraphPrinter {
     if (graph_.exact) out_ += " exact";
     if (graph_.may_alias) out_ += " may_alias";
     if (!graph_.inspectors) out_ += " no_inspectors";
+    if (graph_.boxes) out_ += " boxes";
     if (graph_.registers != Graph().registers) out_ += " registers(" + std::to_string(graph_.registers) + ")";
     if (graph_.workers != 0) out_ += " workers(" + std::to_string(graph_.workers) + ")";
     if (!graph_.result_names.empty()) {

@@ -24,10 +24,10 @@
 #include <vector>
 
 #include "ir/builder.h"
-#include "passes/arithmetic.h"
 #include "passes/copier.h"
-#include "passes/final_values.h"
 #include "passes/loops.h"
+#include "passes/overlapped_boxes.h"
+#include "passes/overlapped_rounds.h"
 #include "passes/stencil.h"
 #include "passes/subscripts.h"
 
@@ -57,50 +57,19 @@ constexpr int64_t kAlone = 1024;
 // A phase in a worker's own arrays takes one part in so many of the time of all workers waiting for each other.
 constexpr int64_t kPhases = 8;
 
-class Tiler : Arithmetic {
+class Tiler : OverlappedRounds {
  public:
   Tiler(ir::Graph& graph, const Stencil& stencil, std::optional<OverlapSizes> sizes)
-      : Arithmetic(graph),
-        graph_(graph),
-        stencil_(stencil),
-        loop_(*stencil.loop),
-        sizes_(sizes),
-        values_(*stencil.loop) {}
+      : OverlappedRounds(graph, stencil), sizes_(sizes) {}
 
   /// Why not; empty where nothing is in the way.
   std::string obstacle() {
     measure();
-    bool known = loop_.parent == graph_.body;
-    const auto need = [&](const Value& v) { known &= is_known(v); };
     for (const Array& array : arrays_) {
       if (array.view->type.rank != 1) return "its rows are more than elements";
-      need(*array.view);
     }
-    for (size_t k = 0; k < 3; ++k) need(*loop_.operands[k]);
-    for (const Phase& phase : stencil_.phases) {
-      for (const auto& [term, coef] : phase.row.terms) need(*term);
-      // A tile computes its own points in the last step, and writes back those elements.
-      for (const Phase::Touch& touch : phase.touches) {
-        if (touch.access->code == Opcode::store_ && touch.offset != 0) return "a point of it stores to several rows";
-      }
-      if (!phase.loop) continue;
-      for (size_t k = 0; k < 2; ++k) need(*phase.loop->operands[k]);
-      if (phase.loop->loop->threads == 1) return "one thread is to run it";
-    }
-    if (!known) return "how far it runs is not known before";
-    bool watched = false, open = false;
-    ir::walk(body_of(loop_), [&](const Op& op) {
-      watched |= op.code == Opcode::poll_;
-      if (!is_for(op)) return;
-      for (size_t k = 0; k < 2; ++k) open |= !ir::defined_outside(*op.operands[k], body_of(loop_));
-    });
-    if (open) return "how long its loops run changes";
-    if (watched) return "it is watched while it runs";
     if (room_ < 2 * kFewPoints) return "its tiles are too large for the memory of one worker";
-    bool found = true;
-    for (size_t k = 0; k < carried_count(loop_); ++k) found &= values_.last_counts(k);
-    for (const Value* v : handed_to_phases(stencil_)) found &= values_.may_emit(*v);
-    return found ? "" : "a scalar is computed in it";
+    return common_obstacle();
   }
 
   void run() {
@@ -126,17 +95,6 @@ class Tiler : Arithmetic {
     Value* own = nullptr;    // of the tile
     Value* end = nullptr;    // the first element that nobody touches, or the array's end
   };
-
-  Value* both(Value* x, Value* y) { return b_.op(Opcode::and_, {x, y}); }
-  Value* le(Value* x, Value* y) { return b_.op(Opcode::le_, {x, y}); }
-
-  /// Follows from the region's arguments without its running.
-  bool is_known(const Value& v) const {
-    if (!v.op) return v.block == graph_.body;
-    if (v.op->parent != graph_.body) return false;
-    if (v.op->code != Opcode::alloc_ && !ir::is_pure(v.op->code)) return false;
-    return std::all_of(v.op->operands.begin(), v.op->operands.end(), [&](const Value* x) { return is_known(*x); });
-  }
 
   /// What follows from the program's text alone.
   void measure() {
@@ -228,37 +186,6 @@ class Tiler : Arithmetic {
     }
   }
 
-  ir::Loop control() const {
-    ir::Loop made;
-    made.annotated = loop_.loop->annotated;
-    return made;
-  }
-
-  /// A loop over elements or tiles.
-  ir::Loop any_order() const {
-    ir::Loop made = control();
-    made.parallel = true;
-    return made;
-  }
-
-  Op* loop(Value* from, Value* to, ir::Loop kind, const char* name) {
-    Op* made = b_.for_loop(from, to, i64(1), {}, std::move(kind));
-    induction(*made)->name = name;
-    b_.set_block(&body_of(*made));
-    return made;
-  }
-  Op* count_to(Value* end, ir::Loop kind, const char* name) { return loop(i64(0), end, std::move(kind), name); }
-
-  /// Ends a loop's body; the builder goes on behind the loop.
-  void close(Op& loop, Block& around) {
-    b_.set_block(&body_of(loop));
-    b_.yield({});
-    b_.set_block(&around);
-  }
-
-  Value* load(Value* view, std::vector<Value*> at) { return b_.load(view, at); }
-  void store(Value* v, Value* view, std::vector<Value*> at) { b_.store(v, view, at); }
-
   /// Both rows, since nobody writes elements that are no points.
   void fill_spares() {
     Block& block = *b_.block();
@@ -282,21 +209,6 @@ class Tiler : Arithmetic {
     }
   }
 
-  /// The loop's variable in its n-th iteration.
-  Value* iteration(Value* n) { return add(loop_.operands[0], times(n, *constant(*loop_.operands[2]))); }
-
-  /// What the loop's scalars are worth in the end.
-  std::vector<Value*> results() {
-    const std::vector<Value*> inits(loop_.operands.begin() + 3, loop_.operands.end());
-    values_.at(iteration(add(trips_, -1)), inits);
-    Value* runs = b_.op(Opcode::gt_, {trips_, i64(0)});
-    std::vector<Value*> found;
-    for (size_t k = 0; k < inits.size(); ++k) {
-      found.push_back(b_.select(runs, values_.emit(b_, body_of(loop_).last->operands[k]), inits[k]));
-    }
-    return found;
-  }
-
   /// All tiles of a round.
   void tiles(Value& round) {
     Block& around = *b_.block();
@@ -304,10 +216,8 @@ class Tiler : Arithmetic {
     Value* here = least(steps_, sub(trips_, begin));
     Value* row = both(&round, i64(1));
     Value* other = sub(i64(1), row);
-    const std::vector<Value*> inits(loop_.operands.begin() + 3, loop_.operands.end());
-    values_.at(iteration(begin), inits);
     Copier copier(graph_);
-    for (Value* v : handed_to_phases(stencil_)) copier.map(v, values_.emit(b_, v));
+    begin_round(begin, copier);
     Value* last = add(here, -1);
     Value* left = add(times(last, stencil_.slope_left), stencil_.most_left);
     Value* right = add(times(last, stencil_.slope_right), stencil_.most_right);
@@ -399,27 +309,28 @@ class Tiler : Arithmetic {
     });
   }
 
-  ir::Graph& graph_;
-  const Stencil& stencil_;
-  Op& loop_;
   std::optional<OverlapSizes> sizes_;
-  FinalValues values_;
   std::vector<Array> arrays_;
   int64_t element_bytes_ = 0, slopes_ = 0;
   int64_t extent_ = 0, room_ = 0;  // of a worker's own array at most, and what a tile and its steps may take of it
   int64_t reach_left_ = 0, reach_right_ = 0;    // the farthest element that a point touches
   int64_t beyond_left_ = 0, beyond_right_ = 0;  // of the points of a round's first step, beyond the first phase's
   std::vector<std::pair<Value*, Value*>> points_, bounds_;  // of each phase; of a tile, in its own arrays
-  Value *trips_ = nullptr, *first_ = nullptr, *end_ = nullptr;
+  Value *first_ = nullptr, *end_ = nullptr;
   Value* begin_ = nullptr;  // the first element that is touched
   Value* own_extent_ = nullptr;
-  Value *tile_ = nullptr, *count_of_tiles_ = nullptr, *steps_ = nullptr, *rounds_ = nullptr, *pays_ = nullptr;
+  Value *tile_ = nullptr, *count_of_tiles_ = nullptr;
 };
 
 }  // namespace
 
 bool overlap_tiles(ir::Graph& graph, std::optional<OverlapSizes> sizes) {
   return tile_stencils(graph, kStage, "by overlapping tiles", [&](const Stencil& stencil) {
+    const auto has_rows = [](const auto& of) { return of.first->type.rank == 2; };
+    if (std::all_of(stencil.dimension.begin(), stencil.dimension.end(), has_rows)) {
+      return graph.boxes || sizes ? overlap_boxes(graph, stencil, sizes)
+                                  : std::string("its rows are more than elements");
+    }
     Tiler tiler(graph, stencil, sizes);
     std::string why = tiler.obstacle();
     if (why.empty()) tiler.run();

@@ -294,6 +294,8 @@ SYNCHRONISED = {
         (sums_of_sizes, lambda rng: (rng.uniform(-1, 1, 1500), rng.uniform(-1, 1, 1500), np.zeros((2, 5)), 2)),
     ]
 }
+# More than the emulated device caches, and steps enough: in overlapping boxes.
+SYNCHRONISED["boxes"] = (jacobi_2d, lambda rng: (rng.uniform(-1, 1, (180, 190)), rng.uniform(-1, 1, (180, 190)), 9))
 # Columns that a block takes in one go, and others that all blocks divide among them.
 SYNCHRONISED["short_columns"] = (orthogonal, _tall(40, 9))
 SYNCHRONISED["long_columns"] = (orthogonal, _tall(2100, 4))

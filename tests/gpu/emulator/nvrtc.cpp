@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -43,6 +44,7 @@ struct Program {
 };
 
 std::atomic<long> compilations{0};
+std::atomic<int> most_barriers{0};
 
 std::string variable(const char* name, const std::string& otherwise) {
   const char* text = std::getenv(name);
@@ -99,13 +101,24 @@ int run(const std::vector<std::string>& command, const fs::path& log) {
 }
 
 /// The source with one of its calls of barriers, counted from 1, made a comment.
+/// The next barrier that the kernel itself calls, or npos.
+size_t find_barrier(const std::string& source, size_t from) {
+  const size_t at = source.find("  barrier_", from);
+  return at == std::string::npos ? at : at + 2;
+}
+
 std::string without_barrier(std::string source, int number) {
   size_t at = source.find("__global__");
-  while (number > 0 && (at = source.find("  barrier_", at)) != std::string::npos) {
-    at += 2;
+  while (number > 0 && (at = find_barrier(source, at)) != std::string::npos) {
     if (--number == 0) source.insert(at, "//");
   }
   return source;
+}
+
+int count_barriers(const std::string& source) {
+  int count = 0;
+  for (size_t at = source.find("__global__"); (at = find_barrier(source, at)) != std::string::npos;) ++count;
+  return count;
 }
 
 bool starts(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
@@ -116,6 +129,9 @@ bool starts(const std::string& text, const char* with) { return text.rfind(with,
 
 /// Calls of g++, without those that an earlier run has answered.
 EXPORT long appy_emulator_compilations() { return compilations; }
+
+/// Of the program that has the most of them.
+EXPORT int appy_emulator_barriers() { return most_barriers; }
 
 EXPORT const char* nvrtcGetErrorString(int code) {
   return code == 0                 ? "NVRTC_SUCCESS"
@@ -141,6 +157,7 @@ EXPORT int nvrtcGetSupportedArchs(int* out) {
 EXPORT int nvrtcCreateProgram(Program** program, const char* source, const char* name, int count,
                               const char* const* headers, const char* const* names) {
   *program = new Program;
+  most_barriers = std::max(most_barriers.load(), count_barriers(source));
   (*program)->source = without_barrier(source, std::atoi(variable("APPY_EMULATOR_DROP_BARRIER", "0").c_str()));
   (*program)->name = name ? name : "default_program";
   for (int i = 0; i < count; ++i) (*program)->headers.emplace_back(names[i], headers[i]);

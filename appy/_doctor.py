@@ -20,7 +20,8 @@ def report() -> str:
     lines += _rows("processor", _processor())
     lines += _rows("driver", _driver())
     lines += _rows("NVRTC", _compiler())
-    lines += _rows("cuBLAS", _blas())
+    lines += _rows("cuBLAS", _optional(_C.gpu_blas(), "cublas", "products of matrices and substitutions"))
+    lines += _rows("cuSOLVER", _optional(_C.gpu_solver(), "cusolver", "factorizations"))
     lines += _rows("devices", _devices())
     lines += _rows("cache", _cache())
     # Last: they bring an NVRTC and a driver of their own.
@@ -86,14 +87,13 @@ def _compiler() -> Iterator[str]:
         yield f"-> it is newer than the driver: pip install nvidia-cuda-nvrtc-cu{driver // 1000}"
 
 
-def _blas() -> Iterator[str]:
-    blas = _C.gpu_blas()
-    if blas["path"]:
-        yield f"{_version(blas['version'])}, {blas['path']}"
-    else:
-        yield f"not used: {blas['problem']}"
-    if not blas["path"] and os.environ.get("APPY_LIBCUBLAS") != "none":
-        yield "-> products of matrices are appy's own kernels; pip install nvidia-cublas or nvidia-cublas-cu12"
+def _optional(library: dict[str, Any], name: str, otherwise: str) -> Iterator[str]:
+    if library["path"]:
+        yield f"{_version(library['version'])}, {library['path']}"
+        return
+    yield f"not used: {library['problem']}"
+    if os.environ.get(f"APPY_LIB{name.upper()}") != "none":
+        yield f"-> {otherwise} are appy's own kernels; pip install nvidia-{name} or nvidia-{name}-cu12"
 
 
 def _devices() -> Iterator[str]:

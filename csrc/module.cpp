@@ -17,6 +17,7 @@
 #include "gpu/nvrtc.h"
 #include "gpu/prelude.h"
 #include "gpu/self_test.h"
+#include "gpu/solver.h"
 #include "jit.h"
 #include "jit_tuning.h"
 #include "lower.h"
@@ -420,6 +421,16 @@ py::dict gpu_blas() {
   return out;
 }
 
+py::dict gpu_solver() {
+  std::string problem;
+  const appy::gpu::Solver* found = appy::gpu::solver(problem);
+  py::dict out;
+  out["path"] = found ? found->path : "";
+  out["version"] = found ? found->version : 0;
+  out["problem"] = problem;
+  return out;
+}
+
 py::dict gpu_cache() {
   const appy::gpu::CacheState state = appy::gpu::cache_state();
   py::dict out;
@@ -555,6 +566,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("gpu_devices", &gpu_devices);
   m.def("gpu_compiler", &gpu_compiler);
   m.def("gpu_blas", &gpu_blas);
+  m.def("gpu_solver", &gpu_solver);
   m.def("gpu_headers", &gpu_headers);
   m.def("gpu_cache", &gpu_cache);
   m.def("gpu_synchronize", &gpu_synchronize);

@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstdlib>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string_view>
 
 #include "gpu/libraries.h"
 
@@ -25,6 +22,7 @@ constexpr int kOldest = 12000;
 /// CUBLAS_DEFAULT_MATH: the precision of the operands; nothing is rounded to TF32.
 constexpr int kDefaultMath = 0;
 constexpr int kPlain = 0, kTransposed = 1;  // CUBLAS_OP_N, CUBLAS_OP_T
+constexpr int kNotUnit = 0, kUnit = 1;      // CUBLAS_DIAG_NON_UNIT, CUBLAS_DIAG_UNIT
 constexpr int kLower = 0, kUpper = 1;       // CUBLAS_FILL_MODE_LOWER, CUBLAS_FILL_MODE_UPPER
 
 template <class T>
@@ -32,6 +30,14 @@ using Gemm = Status (*)(Handle, int, int, int, int, int, const T* alpha, const T
                         const T* beta, T* c, int);
 template <class T>
 using Syrk = Status (*)(Handle, int, int, int, int, const T* alpha, const T* a, int, const T* beta, T* c, int);
+template <class T>
+using Trsv = Status (*)(Handle, int, int, int, int, const T* a, int, T* x, int);
+template <class T>
+using Asum = Status (*)(Handle, int, const T* x, int, T* sum);
+template <class T>
+using Trttp = Status (*)(Handle, int, int, const T* a, int, T* packed);
+template <class T>
+using Tpttr = Status (*)(Handle, int, int, const T* packed, T* a, int);
 
 struct Library {
   Blas found;
@@ -43,6 +49,14 @@ struct Library {
   Gemm<float> sgemm = nullptr;
   Syrk<double> dsyrk = nullptr;
   Syrk<float> ssyrk = nullptr;
+  Trsv<double> dtrsv = nullptr;
+  Trsv<float> strsv = nullptr;
+  Asum<double> dasum = nullptr;
+  Asum<float> sasum = nullptr;
+  Trttp<double> dtrttp = nullptr;
+  Trttp<float> strttp = nullptr;
+  Tpttr<double> dtpttr = nullptr;
+  Tpttr<float> stpttr = nullptr;
 };
 
 std::mutex mutex;  // of these, and of calls: a handle has one stream at a time
@@ -68,6 +82,14 @@ const Library* open_library(const std::string& path, std::string& problem) {
   get(library->sgemm, "cublasSgemm_v2");
   get(library->dsyrk, "cublasDsyrk_v2");
   get(library->ssyrk, "cublasSsyrk_v2");
+  get(library->dtrsv, "cublasDtrsv_v2");
+  get(library->strsv, "cublasStrsv_v2");
+  get(library->dasum, "cublasDasum_v2");
+  get(library->sasum, "cublasSasum_v2");
+  get(library->dtrttp, "cublasDtrttp");
+  get(library->strttp, "cublasStrttp");
+  get(library->dtpttr, "cublasDtpttr");
+  get(library->stpttr, "cublasStpttr");
   int major = 0, minor = 0;
   complete = complete && library->property(0, &major) == 0 && library->property(1, &minor) == 0;
   library->found.version = major * 1000 + minor * 10;
@@ -86,15 +108,8 @@ const Library* open_library(const std::string& path, std::string& problem) {
 const Library* library() {
   if (looked) return loaded;
   looked = true;
-  const char *named = std::getenv(kName.variable), *driver = std::getenv("APPY_LIBCUDA");
-  if (named && std::string_view(named) == "none") {
-    why_not = "APPY_LIBCUBLAS is none";
-    return nullptr;
-  }
-  if (driver && *driver && (!named || !*named)) {
-    why_not = "APPY_LIBCUDA names a driver, and APPY_LIBCUBLAS no library for it";
-    return nullptr;
-  }
+  why_not = not_wanted(kName);
+  if (!why_not.empty()) return nullptr;
   for (const std::string& path : candidates(kName)) {
     std::string problem;
     loaded = open_library(path, problem);
@@ -104,24 +119,17 @@ const Library* library() {
   return nullptr;
 }
 
-/// A matrix as the library's column after column, or its transpose.
-struct Stored {
-  int operation = kPlain;
-  int64_t leading = 0;  // elements from one column to the next; 0: not to be had
-};
+int operation_of(const Stored& s) { return s.transposed ? kTransposed : kPlain; }
 
-Stored stored(const Matrix& m) {
-  if (m.row == 1 && m.column >= std::max<int64_t>(m.rows, 1)) return {kPlain, m.column};
-  if (m.column == 1 && m.row >= std::max<int64_t>(m.columns, 1)) return {kTransposed, m.row};
-  return {};
-}
+/// Rows below each other are the library's upper triangle.
+int triangle_of(const Stored& s) { return s.transposed ? kUpper : kLower; }
 
 template <class T>
 Status call(Gemm<T> gemm, Handle handle, double by, double and_by, const Matrix& c, const Matrix& a, const Matrix& b) {
   const T alpha = static_cast<T>(by), beta = static_cast<T>(and_by);
   const Stored x = stored(a), y = stored(b);
   const auto pointer = [](uint64_t at) { return reinterpret_cast<T*>(at); };
-  return gemm(handle, x.operation, y.operation, static_cast<int>(c.rows), static_cast<int>(c.columns),
+  return gemm(handle, operation_of(x), operation_of(y), static_cast<int>(c.rows), static_cast<int>(c.columns),
               static_cast<int>(a.columns), &alpha, pointer(a.at), static_cast<int>(x.leading), pointer(b.at),
               static_cast<int>(y.leading), &beta, pointer(c.at), static_cast<int>(c.column));
 }
@@ -131,9 +139,40 @@ Status call(Syrk<T> syrk, Handle handle, double by, double and_by, const Matrix&
   const T alpha = static_cast<T>(by), beta = static_cast<T>(and_by);
   const Stored x = stored(a), z = stored(c);
   const auto pointer = [](uint64_t at) { return reinterpret_cast<T*>(at); };
-  return syrk(handle, z.operation == kPlain ? kLower : kUpper, x.operation, static_cast<int>(c.rows),
-              static_cast<int>(a.columns), &alpha, pointer(a.at), static_cast<int>(x.leading), &beta, pointer(c.at),
-              static_cast<int>(z.leading));
+  return syrk(handle, triangle_of(z), operation_of(x), static_cast<int>(c.rows), static_cast<int>(a.columns), &alpha,
+              pointer(a.at), static_cast<int>(x.leading), &beta, pointer(c.at), static_cast<int>(z.leading));
+}
+
+template <class T>
+Status call(Trsv<T> trsv, Asum<T> asum, Handle handle, bool unit, const Matrix& a, uint64_t at, double& magnitudes) {
+  const Stored l = stored(a);
+  const int n = static_cast<int>(a.rows);
+  T* const x = reinterpret_cast<T*>(at);
+  Status status = trsv(handle, triangle_of(l), operation_of(l), unit ? kUnit : kNotUnit, n,
+                       reinterpret_cast<const T*>(a.at), static_cast<int>(l.leading), x, 1);
+  T sum = 0;
+  if (status == 0) status = asum(handle, n, x, 1, &sum);
+  magnitudes = static_cast<double>(sum);
+  return status;
+}
+
+template <class T>
+Status call(Trttp<T> trttp, Asum<T> asum, Handle handle, const Matrix& a, uint64_t packed, double& magnitudes) {
+  const Stored l = stored(a);
+  const int n = static_cast<int>(a.rows);
+  T* const to = reinterpret_cast<T*>(packed);
+  Status status = trttp(handle, triangle_of(l), n, reinterpret_cast<const T*>(a.at), static_cast<int>(l.leading), to);
+  T sum = 0;
+  if (status == 0) status = asum(handle, static_cast<int>(a.rows * (a.rows + 1) / 2), to, 1, &sum);
+  magnitudes = static_cast<double>(sum);
+  return status;
+}
+
+template <class T>
+Status call(Tpttr<T> tpttr, Handle handle, uint64_t packed, const Matrix& a) {
+  const Stored l = stored(a);
+  return tpttr(handle, triangle_of(l), static_cast<int>(a.rows), reinterpret_cast<const T*>(packed),
+               reinterpret_cast<T*>(a.at), static_cast<int>(l.leading));
 }
 
 /// Calls `work` with the library and its handle for the device, set to the stream.
@@ -171,18 +210,23 @@ std::string name_of(const Blas& library) {
   return "cuBLAS " + std::to_string(library.version / 1000) + "." + std::to_string(library.version % 1000 / 10);
 }
 
-bool takes(const Matrix& c, const Matrix& a, const Matrix& b) {
-  const Matrix* const all[] = {&c, &a, &b};
-  return std::all_of(std::begin(all), std::end(all), [](const Matrix* m) {
-    const Stored s = stored(*m);
-    return s.leading > 0 && s.leading <= INT_MAX && m->rows <= INT_MAX && m->columns <= INT_MAX;
-  });
+Stored stored(const Matrix& m) {
+  if (m.row == 1 && m.column >= std::max<int64_t>(m.rows, 1)) return {false, m.column};
+  if (m.column == 1 && m.row >= std::max<int64_t>(m.columns, 1)) return {true, m.row};
+  return {};
 }
+
+bool takes(const Matrix& m) {
+  const Stored s = stored(m);
+  return s.leading > 0 && s.leading <= INT_MAX && m.rows <= INT_MAX && m.columns <= INT_MAX;
+}
+
+bool takes(const Matrix& c, const Matrix& a, const Matrix& b) { return takes(c) && takes(a) && takes(b); }
 
 bool multiply(const Device& device, Stream stream, bool is_double, double alpha, double beta, const Matrix& c,
               const Matrix& a, const Matrix& b, std::string& problem) {
   // A result that runs along rows is the transposed product, which runs along columns.
-  if (stored(c).operation == kTransposed)
+  if (stored(c).transposed)
     return multiply(device, stream, is_double, alpha, beta, c.transposed(), b.transposed(), a.transposed(), problem);
   return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
     return is_double ? call(with.dgemm, handle, alpha, beta, c, a, b) : call(with.sgemm, handle, alpha, beta, c, a, b);
@@ -193,6 +237,29 @@ bool multiply_by_itself(const Device& device, Stream stream, bool is_double, dou
                         const Matrix& a, std::string& problem) {
   return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
     return is_double ? call(with.dsyrk, handle, alpha, beta, c, a) : call(with.ssyrk, handle, alpha, beta, c, a);
+  });
+}
+
+bool solve(const Device& device, Stream stream, bool is_double, bool unit, const Matrix& a, uint64_t x,
+           double& magnitudes, std::string& problem) {
+  return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
+    return is_double ? call(with.dtrsv, with.dasum, handle, unit, a, x, magnitudes)
+                     : call(with.strsv, with.sasum, handle, unit, a, x, magnitudes);
+  });
+}
+
+bool pack(const Device& device, Stream stream, bool is_double, const Matrix& a, uint64_t packed, double& magnitudes,
+          std::string& problem) {
+  return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
+    return is_double ? call(with.dtrttp, with.dasum, handle, a, packed, magnitudes)
+                     : call(with.strttp, with.sasum, handle, a, packed, magnitudes);
+  });
+}
+
+bool unpack(const Device& device, Stream stream, bool is_double, uint64_t packed, const Matrix& a,
+            std::string& problem) {
+  return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
+    return is_double ? call(with.dtpttr, handle, packed, a) : call(with.stpttr, handle, packed, a);
   });
 }
 

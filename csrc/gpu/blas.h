@@ -1,4 +1,4 @@
-// cuBLAS, found like NVRTC and used for regions that are one whole product of matrices.
+// cuBLAS, found like NVRTC and used for products of matrices, triangular substitutions and triangles.
 #pragma once
 
 #include <cstdint>
@@ -41,5 +41,27 @@ bool multiply(const Device&, Stream, bool is_double, double alpha, double beta, 
 /// The same of c = alpha a a^T + beta c, of which the elements above the diagonal are neither read nor written.
 bool multiply_by_itself(const Device&, Stream, bool is_double, double alpha, double beta, const Matrix& c,
                         const Matrix& a, std::string& problem);
+
+/// A matrix as the library's column after column, or its transpose.
+struct Stored {
+  bool transposed = false;
+  int64_t leading = 0;  // elements from one column to the next; 0: not to be had
+};
+Stored stored(const Matrix&);
+
+/// May the library be given such a triangle?
+bool takes(const Matrix& triangle);
+
+/// Overwrites x by the solution of a x = x, of whose square matrix only what is not above the diagonal is read, nor
+/// that with `unit`, which says 1. Then `magnitudes` is the sum of what is in x without signs: it waits for the stream.
+/// Otherwise as multiply(), but where it fails x may have changed.
+bool solve(const Device&, Stream, bool is_double, bool unit, const Matrix& a, uint64_t x, double& magnitudes,
+           std::string& problem);
+
+/// Copies what is not above the diagonal of a square matrix, without gaps, and adds it up as solve() does.
+bool pack(const Device&, Stream, bool is_double, const Matrix& a, uint64_t packed, double& magnitudes,
+          std::string& problem);
+/// Copies it back; nothing above the diagonal is written.
+bool unpack(const Device&, Stream, bool is_double, uint64_t packed, const Matrix& a, std::string& problem);
 
 }  // namespace appy::gpu

@@ -170,7 +170,7 @@ class DeviceKernel final : public runtime::Kernel {
   std::string describe(const KernelShape& shape, const Variant& kernel) const {
     std::string text = kernel.blocks ? std::to_string(kernel.blocks) + " blocks of " : "blocks of ";
     text += std::to_string(shape.block) + " threads, " + std::to_string(shape.lanes) + " lanes a worker, ";
-    if (!kernel.module) return text + "not compiled so far" + products(shape, kernel);
+    if (!kernel.module) return text + "not compiled so far" + products(shape, kernel) + solution(kernel);
     char how[128];
     std::snprintf(how, sizeof how, "%s in %.1f ms (text %.1f, image %.1f, loading %.1f)",
                   kernel.from_disk ? "read from the cache" : "compiled by NVRTC",
@@ -178,7 +178,7 @@ class DeviceKernel final : public runtime::Kernel {
                   kernel.image_seconds * 1e3, kernel.load_seconds * 1e3);
     text += std::to_string(kernel.function.registers) + " registers a thread, ";
     if (kernel.function.local_bytes) text += std::to_string(kernel.function.local_bytes) + " bytes of them spilled, ";
-    return text + how + marches(kernel.code) + products(shape, kernel);
+    return text + how + marches(kernel.code) + products(shape, kernel) + solution(kernel);
   }
 
   /// The nests whose threads go in order along a dimension.
@@ -193,6 +193,15 @@ class DeviceKernel final : public runtime::Kernel {
     return text;
   }
 
+  /// Whether a library has computed the substitution or the factorization that the region is.
+  std::string solution(const Variant& kernel) const {
+    if ((!plans_.solve() && !plans_.factor()) || kernel.library.empty()) return {};
+    const ir::Op* loop = graph_->body->first;
+    while (loop && loop->code != ir::Opcode::for_) loop = loop->next;
+    return std::string(plans_.solve() ? "\nsubstitution" : "\nfactorization") + " at line " +
+           std::to_string(loop ? graph_->locs[loop->loc].line : 0) + ": " + kernel.library;
+  }
+
   /// How the nests of the form of a matrix product are computed.
   std::string products(const KernelShape& shape, const Variant& kernel) const {
     std::string text;
@@ -202,7 +211,8 @@ class DeviceKernel final : public runtime::Kernel {
       const ir::LocId loc = product.steps->loc ? product.steps->loc : product.nest[0]->loc;
       text += "\nproduct at line " + std::to_string(graph_->locs[loc].line) + ": ";
       const TileSize size = shape.tile_size(k);
-      if (!kernel.library.empty() && (shape.given < 0 || shape.given == static_cast<int>(k))) {
+      if (!kernel.library.empty() && !plans_.solve() && !plans_.factor() &&
+          (shape.given < 0 || shape.given == static_cast<int>(k))) {
         text += kernel.library;
         if (shape.given < 0) continue;
         const bool before = kernel.code.before_given, behind = kernel.code.behind_given;
@@ -246,7 +256,8 @@ class DeviceKernel final : public runtime::Kernel {
       later &= !op.check->declines && !op.check->has_state && !runtime::can_run_again(op.check->kind);
     });
     if (!later) return Where::waits;
-    return plans_.code().checks ? Where::fails : Where::returns;
+    if (plans_.code().checks) return Where::fails;
+    return plans_.solve() || plans_.factor() ? Where::pauses : Where::returns;
   }
 
   template <class F>
@@ -281,13 +292,21 @@ class DeviceKernel final : public runtime::Kernel {
     plans_.measured(*tuning, around_[1].since(around_[0]) * 1e-3);
   }
 
-  /// Computes a region that is one product by a library, where there is one and it can; whether it did.
-  bool multiplied(const Plan& plan, const std::vector<Word>& words, Stream stream) const {
-    if (!plans_.is_for_library(plan)) return false;
+  /// Computes a region that is one product or, with `solves`, one substitution or factorization by a library, where
+  /// there is one and it can; whether it did.
+  bool computed_by_library(const Plan& plan, bool solves, const std::vector<Word>& words, Stream stream) const {
     const std::span<const Word> all(words);
-    plan.kernel->library = multiply(*plans_.whole(), device_, stream, Sizes(plans_.part(), plan.results.data()),
-                                    all.first(words_), all.subspan(words.size() - 2 * arrays_.size()));
-    return !plan.kernel->library.empty();
+    std::string& library = plan.kernel->library;
+    if (plan.solved) {
+      library = !solves          ? ""
+                : plans_.solve() ? solve(*plans_.solve(), device_, stream, all.first(words_))
+                                 : factor(*plans_.factor(), device_, stream, all.first(words_));
+      return !library.empty();
+    }
+    if (!plans_.is_for_library(plan)) return false;
+    library = multiply(*plans_.whole(), device_, stream, Sizes(plans_.part(), plan.results.data()), all.first(words_),
+                       all.subspan(words.size() - 2 * arrays_.size()));
+    return !library.empty();
   }
 
   /// Can the library multiply? What a region computes with it in its middle cannot be begun again by a kernel.
@@ -402,6 +421,10 @@ class DeviceKernel final : public runtime::Kernel {
     }
 
     order_before(call.other_streams, stream);
+    // While a stream is captured into a CUDA graph, nothing may wait.
+    const bool solves = plan.solved && plans_.is_for_library(plan) && !device_.is_capturing(stream);
+    // The wait for the solution cannot be interrupted, that for what comes before it can.
+    if (solves && !device_.wait(stream)) return runtime::Status::interrupted;
     if (timed || measured) {
       for (Event& event : around_) {
         if (!event) event = device_.make_event(true);
@@ -409,7 +432,7 @@ class DeviceKernel final : public runtime::Kernel {
       around_[0].record(stream);
     }
     plans_.launching(plan);
-    if (plan.given || !multiplied(plan, words, stream)) {
+    if (plan.given || !computed_by_library(plan, solves, words, stream)) {
       plans_.make_ready(plan);
       kernel.blocks = plan.blocks;
       state.write_control(&words[words_], static_cast<size_t>(plan.blocks) * 2 * kernel.code.partial_bytes);

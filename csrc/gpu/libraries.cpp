@@ -50,7 +50,7 @@ std::vector<std::string> loaded_paths(const LibraryName& of) {
 
 std::vector<std::string> names_of(const LibraryName& of) {
   const std::string stem = of.stem;
-  return {stem + ".so.13", stem + ".so.12", stem + ".so"};
+  return {stem + ".so." + std::to_string(13 - of.behind), stem + ".so." + std::to_string(12 - of.behind), stem + ".so"};
 }
 
 void add_libraries(const LibraryName& of, const fs::path& folder, std::vector<std::string>& out) {
@@ -106,13 +106,22 @@ std::vector<std::string> candidates(const LibraryName& of) {
   const int driver_version = driver_state().version;
   if (driver_version > 0) {
     std::stable_partition(out.begin(), out.end(),
-                          [&](const std::string& path) { return major_of(path) <= driver_version / 1000; });
+                          [&](const std::string& path) { return major_of(path) + of.behind <= driver_version / 1000; });
   }
   return out;
 }
 
+std::string not_wanted(const LibraryName& of) {
+  const std::string variable = of.variable;
+  const char *named = std::getenv(of.variable), *driver = std::getenv("APPY_LIBCUDA");
+  if (named && std::string(named) == "none") return variable + " is none";
+  if (driver && *driver && (!named || !*named))
+    return "APPY_LIBCUDA names a driver, and " + variable + " no library for it";
+  return {};
+}
+
 void* open(const LibraryName& of, const std::string& path, std::string& problem) {
-  if (path.find('/') != std::string::npos) {
+  if (of.opens_part && path.find('/') != std::string::npos) {
     for (const fs::path& part : versions_in(fs::path(path).parent_path(), std::string(of.part) + ".so."))
       dlopen(part.c_str(), RTLD_NOW | RTLD_LOCAL);
   }

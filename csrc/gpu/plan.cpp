@@ -9,6 +9,7 @@
 #include "gpu/cache.h"
 #include "gpu/driver.h"
 #include "gpu/prelude.h"
+#include "gpu/solver.h"
 #include "support/abort.h"
 
 namespace appy::gpu {
@@ -56,7 +57,9 @@ Plans::Plans(const ir::Graph& graph, Options options, Device& device)
   }
   if (!code_.checks && told_.empty()) {
     whole_ = whole_product_of(graph_, part_, options_.unaligned);
-    if (!whole_) given_ = given_products(graph_, part_, options_.unaligned);
+    solve_ = whole_solve_of(graph_, part_, options_.unaligned);
+    factor_ = whole_factor_of(graph_, part_, options_.unaligned);
+    if (!whole_ && !solve_ && !factor_) given_ = given_products(graph_, part_, options_.unaligned);
     for (const GivenProduct& given : given_) {
       if (given.update) find_deciding_factors(*given.update);
     }
@@ -225,6 +228,16 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
   const int given = plan.given ? static_cast<int>(plan.given->nest) : -1;
   plan.shape = shape_for(sizes, code_, device_.properties(), wish, given);
   plan.shape.stored = plan.given && stores(*plan.given, sizes, arguments);
+  // What each worker or thread has for itself is as large as there are blocks, which only the kernel says.
+  const bool sized = std::all_of(code_.arrays.begin(), code_.arrays.end(), [&](const ArrayUse& use) {
+    return use.owner == ArrayUse::Owner::region || use.owner == ArrayUse::Owner::block ||
+           plan.shape.in_shared(use.owner);
+  });
+  const auto is_solved = [&](const auto& whole) {
+    return whole && sized && wish.given != 2 && takes(*whole, arguments) &&
+           (wish.given == 1 || pays(*whole, arguments));
+  };
+  plan.solved = (is_solved(solve_) || is_solved(factor_)) && blas(problem) && (!factor_ || solver(problem));
   plan.shape.rows = code_.leaves ? rows_of_columns(sizes, plan.shape) : 0;
   plan.shape.narrow = is_narrow(graph_, args, sizes);
   // Without the other version the compiler takes half as long, and the kernel fewer registers.
@@ -269,6 +282,7 @@ void Plans::choose(Plan& plan, const Word* args, const Wish& wish) {
 
 bool Plans::is_for_library(const Plan& plan) const {
   const bool tries = plan.tuning && !plan.tuning->done();
+  if (plan.solved) return !tries;
   return whole_ && !tries && !plan.wish.tiles && plan.shape.tile_size(0) != TileSize::none;
 }
 

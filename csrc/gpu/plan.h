@@ -16,7 +16,9 @@
 #include "gpu/kernel.h"
 #include "gpu/shape.h"
 #include "gpu/tuning.h"
+#include "gpu/whole_factor.h"
 #include "gpu/whole_product.h"
+#include "gpu/whole_solve.h"
 #include "ir/ir.h"
 #include "runtime/kernel.h"
 
@@ -54,6 +56,7 @@ struct Plan {
   };
   std::vector<Array> arrays;
   const GivenProduct* given = nullptr;  // whose sums a library computes
+  bool solved = false;                  // or factored, by a library that tells whether it did, as far as the sizes go
 };
 
 /// Not thread-safe.
@@ -72,11 +75,16 @@ class Plans {
 
   /// Where the region is one product of matrices.
   const std::optional<WholeProduct>& whole() const { return whole_; }
+  /// Where it is one triangular substitution.
+  const std::optional<WholeSolve>& solve() const { return solve_; }
+  /// Where it is one factorization.
+  const std::optional<WholeFactor>& factor() const { return factor_; }
 
   /// The plan for such arguments; null where the host's part does not end well, and `status` says how. With tuning it
   /// is complete after next().
   Plan* find(const ir::Word* args, runtime::Status* status);
-  /// Is the region a product for the library? Its kernel is compiled when the library does not take a call.
+  /// Is the region, a product, a substitution or a factorization, for a library? Its kernel is compiled when the
+  /// library does not take a call.
   bool is_for_library(const Plan&) const;
   void make_ready(Plan&);
   /// Gives the plan the next candidate, or what was chosen.
@@ -117,6 +125,8 @@ class Plans {
   KernelCode code_;
   std::optional<WholeProduct> whole_;
   std::vector<GivenProduct> given_;
+  std::optional<WholeSolve> solve_;
+  std::optional<WholeFactor> factor_;
   bool has_library_ = true;  // as far as is known
   std::vector<bool> wanted_;
   std::vector<const ir::Op*> told_;

@@ -256,6 +256,8 @@ std::unique_ptr<Graph> clone(const Graph& graph) {
   copy->boxes = graph.boxes;
   copy->registers = graph.registers;
   copy->workers = graph.workers;
+  copy->solve = graph.solve;
+  copy->factorization = graph.factorization;
   copy->result_names = graph.result_names;
   copy->locs = graph.locs;
   copy->remarks = graph.remarks;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -242,18 +243,49 @@ struct Remark {
   std::string text;
 };
 
+/// A number of iterations that whoever enters the region knows: how long a dimension of a parameter is, or the
+/// parameter.
+struct Length {
+  uint32_t parameter = 0;
+  int32_t dim = -1;  // -1: the parameter is an i64
+  friend bool operator==(const Length&, const Length&) = default;
+};
+
+/// x[i] = (b[i] - sum over j < i of matrix[i, j] * x[j]) / matrix[i, i], for i from 0 in order, the sums in any order:
+/// what a region is as a whole and nothing else, where the matrix has as many rows and columns. The numbers are those
+/// of parameters, x and b may be one.
+struct Solve {
+  uint32_t matrix = 0, x = 0, b = 0;
+  Length rows;
+  bool transposed = false;  // matrix[j, i] stands for matrix[i, j]
+  bool unit = false;        // it does not divide
+  friend bool operator==(const Solve&, const Solve&) = default;
+};
+
+/// The triangle of the square matrix with its diagonal becomes L of what it was, L times its transpose, by columns in
+/// order, the sums in any order: what a region is as a whole and nothing else. What is above the diagonal is neither
+/// read nor written.
+struct Factorization {
+  uint32_t matrix = 0;  // the number of a parameter
+  Length columns;
+  bool transposed = false;  // matrix[j, i] stands for matrix[i, j]
+  friend bool operator==(const Factorization&, const Factorization&) = default;
+};
+
 struct Graph {
   Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
   std::string name = "region";
-  bool exact = false;                     // bit for bit: no FMA, no reassociation
-  bool may_alias = false;                 // views may overlap in any way: keep every load and store in order
-  bool inspectors = true;                 // to read an index array once more, to test it before the loops, pays
-  int registers = 16;                     // vector registers that the target has
-  bool boxes = false;                     // loops over time around rows and columns are to be tiled (overlapped_tiles)
-  int workers = 0;                        // threads that will run it; 0: nobody knows. Only sizes depend on it
+  bool exact = false;          // bit for bit: no FMA, no reassociation
+  bool may_alias = false;      // views may overlap in any way: keep every load and store in order
+  bool inspectors = true;      // to read an index array once more, to test it before the loops, pays
+  int registers = 16;          // vector registers that the target has
+  bool boxes = false;          // loops over time around rows and columns are to be tiled (overlapped_tiles)
+  int workers = 0;             // threads that will run it; 0: nobody knows. Only sizes depend on it
+  std::optional<Solve> solve;  // passes keep what the region means
+  std::optional<Factorization> factorization;
   Block* body = nullptr;                  // its arguments are the parameters; its yield names the results
   std::vector<std::string> result_names;  // for people; may be empty
   std::vector<Loc> locs;                  // locs[0] is unknown

@@ -82,6 +82,8 @@ class Parser {
       *number = static_cast<int>(lex_.integer("a number", 1, kIntMax));
       lex_.expect(')');
     }
+    if (lex_.accept("solves")) graph_->solve = solve();
+    if (lex_.accept("factors")) graph_->factorization = factorization();
     if (lex_.accept("results")) {
       lex_.expect('(');
       do {
@@ -99,6 +101,67 @@ class Parser {
     std::vector<Token> results;
     Token start;
   };
+
+  const Value& parameter() {
+    const Token name = value_token();
+    const auto found = scope_.find(name.text);
+    if (found == scope_.end()) Lexer::fail(name, "%" + name.text + " is no parameter");
+    return *found->second;
+  }
+
+  uint32_t array(int rank) {
+    const Token at = lex_.peek();
+    const Value& v = parameter();
+    if (!v.type.is_view() || v.type.rank != rank)
+      Lexer::fail(at, "it is no array of " + std::to_string(rank) + " dimensions");
+    return v.index;
+  }
+
+  Length length() {
+    const bool of_array = lex_.accept("dim");
+    const auto dim = of_array ? static_cast<int>(lex_.integer("a dimension", 0, kIntMax)) : -1;
+    const Token at = lex_.peek();
+    const Value& v = parameter();
+    if (of_array ? !v.type.is_view() || dim >= v.type.rank : v.type.is_view() || v.type.dtype != DType::i64_)
+      Lexer::fail(at, "it has no such dimension, or is no i64");
+    return {v.index, dim};
+  }
+
+  Solve solve() {
+    Solve out;
+    lex_.expect('(');
+    out.matrix = array(2);
+    lex_.expect(',');
+    out.x = array(1);
+    lex_.expect(',');
+    out.b = array(1);
+    lex_.expect(',');
+    out.rows = length();
+    while (lex_.accept(',')) {
+      if (lex_.accept("transposed")) {
+        out.transposed = true;
+      } else {
+        lex_.expect("unit");
+        out.unit = true;
+      }
+    }
+    lex_.expect(')');
+    return out;
+  }
+
+  Factorization factorization() {
+    Factorization out;
+    lex_.expect('(');
+    out.matrix = array(2);
+    lex_.expect(',');
+    out.columns = length();
+    if (lex_.accept(',')) {
+      lex_.expect("transposed");
+      out.transposed = true;
+    }
+    lex_.expect(')');
+    return out;
+  }
 
   Token value_token() { return lex_.expect(Kind::value, "a value (%name)"); }
 

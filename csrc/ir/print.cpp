@@ -33,6 +33,18 @@ class GraphPrinter {
     if (graph_.boxes) out_ += " boxes";
     if (graph_.registers != Graph().registers) out_ += " registers(" + std::to_string(graph_.registers) + ")";
     if (graph_.workers != 0) out_ += " workers(" + std::to_string(graph_.workers) + ")";
+    const auto name = [&](uint32_t parameter) { return ops_.name(*graph_.body->args[parameter]); };
+    const auto length = [&](const Length& l) {
+      return (l.dim < 0 ? "" : "dim " + std::to_string(l.dim) + " ") + name(l.parameter);
+    };
+    if (const auto& solve = graph_.solve) {
+      out_ += " solves(" + name(solve->matrix) + ", " + name(solve->x) + ", " + name(solve->b) + ", " +
+              length(solve->rows) + (solve->transposed ? ", transposed" : "") + (solve->unit ? ", unit)" : ")");
+    }
+    if (const auto& factorization = graph_.factorization) {
+      out_ += " factors(" + name(factorization->matrix) + ", " + length(factorization->columns) +
+              (factorization->transposed ? ", transposed)" : ")");
+    }
     if (!graph_.result_names.empty()) {
       out_ += " results(";
       for (size_t i = 0; i < graph_.result_names.size(); ++i) {

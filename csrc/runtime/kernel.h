@@ -77,6 +77,7 @@ class Kernel {
     host,     // run() computes
     waits,    // run() waits for a device: it is called without the GIL, always
     returns,  // run() gives a device its work and returns: it is called with the GIL, always
+    pauses,   // as `returns`, but it may wait for the device in between: it is called without the GIL, always
     fails,    // as `returns`, and checks may fail later
   };
   virtual Where where() const { return Where::host; }

@@ -112,7 +112,8 @@ Status Specialization::run(Invocation& call, const Entry& entry, bool wait) cons
     return is_long(entry) ? released([&] { return kernel_->run(call); }) : kernel_->run(call);
   }
   if (where_ == Kernel::Where::waits) return released([&] { return kernel_->run(call); });
-  const Status status = kernel_->run(call);
+  const bool pauses = where_ == Kernel::Where::pauses;
+  const Status status = pauses ? released([&] { return kernel_->run(call); }) : kernel_->run(call);
   return status == Status::done && wait ? released([&] { return kernel_->wait(call); }) : status;
 }
 
@@ -133,7 +134,7 @@ Launch Specialization::launch(const Scope& scope, Entry& entry, int threads, PyO
     call.other_streams = entry.streams;
   }
   const bool waits = where_ == Kernel::Where::waits || (where_ == Kernel::Where::fails && wait != Wait::never) ||
-                     (where_ == Kernel::Where::returns && wait == Wait::always);
+                     ((where_ == Kernel::Where::returns || where_ == Kernel::Where::pauses) && wait == Wait::always);
   const Status status = run(call, entry, waits);
   // What was launched before may have failed before.
   if (waits && status != Status::interrupted && fault_told() && raise_late_failure(this, &scope)) return Launch::raised;

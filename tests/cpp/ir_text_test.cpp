@@ -156,6 +156,27 @@ TEST(Text, WhoRunsALoopAndBarriers) {
             "line 2, column 14: expected workers, columns, lanes, threads, single or repeated, got all");
 }
 
+TEST(Text, WhatARegionIsAsAWhole) {
+  const auto region = [](const std::string& header) {
+    return "region @r(%n: i64, %L: f64[2,c], %x: f64[1,c]) " + header + " {\n  yield\n}\n";
+  };
+  for (const char* header : {"solves(%L, %x, %x, dim 1 %L, transposed, unit)", "solves(%L, %x, %x, %n)",
+                             "factors(%L, dim 0 %x)", "factors(%L, %n, transposed)"}) {
+    const auto graph = parse(region(header));
+    EXPECT_EQ(print(*graph), region(header));
+    EXPECT_EQ(print(*clone(*graph)), region(header));
+  }
+  const auto graph = parse(region("solves(%L, %x, %x, dim 1 %L, transposed, unit)"));
+  EXPECT_EQ(graph->solve, (Solve{1, 2, 2, {1, 1}, true, true}));
+  EXPECT_EQ(parse(region("factors(%L, %n)"))->factorization, (Factorization{1, {0, -1}, false}));
+  for (const char* header :
+       {"solves(%y, %x, %x, dim 0 %x)", "solves(%x, %x, %x, dim 0 %x)", "solves(%L, %n, %x, dim 0 %x)",
+        "solves(%L, %x, %x, dim 1 %x)", "solves(%L, %x, %x, %x)", "solves(%L, %x, %x, dim 0 %n)",
+        "solves(%L, %x, %x, %n, lower)", "factors(%x, %n)", "factors(%L)", "factors(%L, %n, unit)"}) {
+    EXPECT_THROW(parse(region(header)), ParseError) << header;
+  }
+}
+
 TEST(Text, PrintsWhatTheBuilderMade) {
   Graph g;
   g.name = "f.<locals>.g";

@@ -1,5 +1,6 @@
 // The part of cuBLAS that appy uses, for the emulated device: one sum after the other. APPY_EMULATOR_BLAS is a status
 // that every product fails with.
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -7,6 +8,8 @@
 #include "queue.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default"))) int
+
+extern "C" int cuStreamSynchronize(void* stream);
 
 struct Handle {
   void* stream = nullptr;
@@ -78,7 +81,84 @@ int triangle(Handle* handle, int upper, int trans, int n, int k, const T* alpha,
   });
 }
 
+template <class T>
+int substitution(Handle* handle, int upper, int trans, int unit, int n, const T* a, int lda, T* x, int step) {
+  const char* fails = std::getenv("APPY_EMULATOR_BLAS");
+  if (fails && *fails) return std::atoi(fails);
+  // In order from the first row: of a lower triangle as it is, of an upper one's transpose.
+  if (upper != trans || lda < n || step != 1 || handle->math != 0) return 7;
+  return appy_emulator_enqueue([=] {
+    for (int i = 0; i < n; ++i) {
+      T value = x[i];
+      const auto at = [&](int j) {
+        return a[trans ? j + static_cast<int64_t>(i) * lda : i + static_cast<int64_t>(j) * lda];
+      };
+      for (int j = 0; j < i; ++j) value -= at(j) * x[j];
+      x[i] = unit ? value : value / at(i);
+    }
+    return 0;
+  });
+}
+
+template <class T>
+int magnitudes(Handle* handle, int n, const T* x, T* sum) {
+  const int status = appy_emulator_enqueue([=] {
+    *sum = 0;
+    for (int i = 0; i < n; ++i) *sum += std::abs(x[i]);
+    return 0;
+  });
+  return status ? status : cuStreamSynchronize(handle->stream);
+}
+
+template <class T>
+int packs(int upper, int n, const T* a, int lda, T* packed) {
+  if (lda < n) return 7;
+  return appy_emulator_enqueue([=, to = packed]() mutable {
+    for (int j = 0; j < n; ++j) {
+      for (int i = upper ? 0 : j; i < (upper ? j + 1 : n); ++i) *to++ = a[i + static_cast<int64_t>(j) * lda];
+    }
+    return 0;
+  });
+}
+
+template <class T>
+int unpacks(int upper, int n, const T* packed, T* a, int lda) {
+  if (lda < n) return 7;
+  return appy_emulator_enqueue([=, from = packed]() mutable {
+    for (int j = 0; j < n; ++j) {
+      for (int i = upper ? 0 : j; i < (upper ? j + 1 : n); ++i) a[i + static_cast<int64_t>(j) * lda] = *from++;
+    }
+    return 0;
+  });
+}
+
 }  // namespace
+
+EXPORT cublasDtrttp(Handle*, int upper, int n, const double* a, int lda, double* packed) {
+  return packs(upper, n, a, lda, packed);
+}
+EXPORT cublasStrttp(Handle*, int upper, int n, const float* a, int lda, float* packed) {
+  return packs(upper, n, a, lda, packed);
+}
+EXPORT cublasDtpttr(Handle*, int upper, int n, const double* packed, double* a, int lda) {
+  return unpacks(upper, n, packed, a, lda);
+}
+EXPORT cublasStpttr(Handle*, int upper, int n, const float* packed, float* a, int lda) {
+  return unpacks(upper, n, packed, a, lda);
+}
+
+EXPORT cublasDtrsv_v2(Handle* handle, int upper, int trans, int unit, int n, const double* a, int lda, double* x,
+                      int step) {
+  return substitution(handle, upper, trans, unit, n, a, lda, x, step);
+}
+EXPORT cublasStrsv_v2(Handle* handle, int upper, int trans, int unit, int n, const float* a, int lda, float* x,
+                      int step) {
+  return substitution(handle, upper, trans, unit, n, a, lda, x, step);
+}
+EXPORT cublasDasum_v2(Handle* handle, int n, const double* x, int, double* sum) {
+  return magnitudes(handle, n, x, sum);
+}
+EXPORT cublasSasum_v2(Handle* handle, int n, const float* x, int, float* sum) { return magnitudes(handle, n, x, sum); }
 
 EXPORT cublasDsyrk_v2(Handle* handle, int upper, int trans, int n, int k, const double* alpha, const double* a, int lda,
                       const double* beta, double* c, int ldc) {

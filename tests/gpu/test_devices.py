@@ -70,13 +70,14 @@ def test_driver_that_fails_later(python):
 
 def test_doctor_with_everything(python, tmp_path, emulator_path):
     for _ in range(2):
-        report = python(*DOCTOR, APPY_LIBCUBLAS=emulator_path)
+        report = python(*DOCTOR, APPY_LIBCUBLAS=emulator_path, APPY_LIBCUSOLVER=emulator_path)
         assert "->" not in report.split("NumPy")[0], report
         assert re.match(r"appy 0\.1\.0, CPython 3\.\d+\.\d+, Linux x86_64\n", report)
         assert re.search(r"threads$", section(report, "processor"))
         assert "CUDA 13.0, " in section(report, "driver")
         assert "13.0, " in section(report, "NVRTC") and "for 7.5, 8.0, 9.0, 10.0" in section(report, "NVRTC")
         assert section(report, "cuBLAS") == f"cuBLAS 13.1, {emulator_path}"
+        assert section(report, "cuSOLVER") == f"cuSOLVER 12.1, {emulator_path}"
         devices = section(report, "devices")
         assert "0: Emulated device, compute capability 9.0, 2 multiprocessors, 4.0 GiB" in devices
         assert "a kernel was compiled and ran" in devices

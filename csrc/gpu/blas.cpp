@@ -144,16 +144,10 @@ Status call(Syrk<T> syrk, Handle handle, double by, double and_by, const Matrix&
 }
 
 template <class T>
-Status call(Trsv<T> trsv, Asum<T> asum, Handle handle, bool unit, const Matrix& a, uint64_t at, double& magnitudes) {
+Status call(Trsv<T> trsv, Handle handle, bool unit, const Matrix& a, uint64_t x) {
   const Stored l = stored(a);
-  const int n = static_cast<int>(a.rows);
-  T* const x = reinterpret_cast<T*>(at);
-  Status status = trsv(handle, triangle_of(l), operation_of(l), unit ? kUnit : kNotUnit, n,
-                       reinterpret_cast<const T*>(a.at), static_cast<int>(l.leading), x, 1);
-  T sum = 0;
-  if (status == 0) status = asum(handle, n, x, 1, &sum);
-  magnitudes = static_cast<double>(sum);
-  return status;
+  return trsv(handle, triangle_of(l), operation_of(l), unit ? kUnit : kNotUnit, static_cast<int>(a.rows),
+              reinterpret_cast<const T*>(a.at), static_cast<int>(l.leading), reinterpret_cast<T*>(x), 1);
 }
 
 template <class T>
@@ -241,10 +235,9 @@ bool multiply_by_itself(const Device& device, Stream stream, bool is_double, dou
 }
 
 bool solve(const Device& device, Stream stream, bool is_double, bool unit, const Matrix& a, uint64_t x,
-           double& magnitudes, std::string& problem) {
+           std::string& problem) {
   return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
-    return is_double ? call(with.dtrsv, with.dasum, handle, unit, a, x, magnitudes)
-                     : call(with.strsv, with.sasum, handle, unit, a, x, magnitudes);
+    return is_double ? call(with.dtrsv, handle, unit, a, x) : call(with.strsv, handle, unit, a, x);
   });
 }
 

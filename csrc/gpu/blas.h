@@ -53,12 +53,12 @@ Stored stored(const Matrix&);
 bool takes(const Matrix& triangle);
 
 /// Overwrites x by the solution of a x = x, of whose square matrix only what is not above the diagonal is read, nor
-/// that with `unit`, which says 1. Then `magnitudes` is the sum of what is in x without signs: it waits for the stream.
-/// Otherwise as multiply(), but where it fails x may have changed.
-bool solve(const Device&, Stream, bool is_double, bool unit, const Matrix& a, uint64_t x, double& magnitudes,
-           std::string& problem);
+/// that with `unit`, which says 1. What is multiplied by a zero of x may be left out. Otherwise as multiply(), but
+/// where it fails x may have changed.
+bool solve(const Device&, Stream, bool is_double, bool unit, const Matrix& a, uint64_t x, std::string& problem);
 
-/// Copies what is not above the diagonal of a square matrix, without gaps, and adds it up as solve() does.
+/// Copies what is not above the diagonal of a square matrix, without gaps. Then `magnitudes` is the sum of it without
+/// signs: it waits for the stream.
 bool pack(const Device&, Stream, bool is_double, const Matrix& a, uint64_t packed, double& magnitudes,
           std::string& problem);
 /// Copies it back; nothing above the diagonal is written.

@@ -24,6 +24,9 @@ namespace {
 
 using ir::Word;
 
+/// What a library has refused it may refuse again: then it has worked in vain in few of the calls.
+constexpr int kCallsAlone = 15;
+
 class DeviceKernel final : public runtime::Kernel {
  public:
   DeviceKernel(const ir::Graph& graph, Options options)
@@ -294,13 +297,14 @@ class DeviceKernel final : public runtime::Kernel {
 
   /// Computes a region that is one product or, with `solves`, one substitution or factorization by a library, where
   /// there is one and it can; whether it did.
-  bool computed_by_library(const Plan& plan, bool solves, const std::vector<Word>& words, Stream stream) const {
+  bool computed_by_library(Plan& plan, bool solves, const std::vector<Word>& words, Stream stream) const {
     const std::span<const Word> all(words);
     std::string& library = plan.kernel->library;
     if (plan.solved) {
       library = !solves          ? ""
                 : plans_.solve() ? solve(*plans_.solve(), device_, stream, all.first(words_))
                                  : factor(*plans_.factor(), device_, stream, all.first(words_));
+      if (solves && library.empty()) plan.alone = kCallsAlone;
       return !library.empty();
     }
     if (!plans_.is_for_library(plan)) return false;
@@ -422,7 +426,11 @@ class DeviceKernel final : public runtime::Kernel {
 
     order_before(call.other_streams, stream);
     // While a stream is captured into a CUDA graph, nothing may wait.
-    const bool solves = plan.solved && plans_.is_for_library(plan) && !device_.is_capturing(stream);
+    bool solves = plan.solved && plans_.is_for_library(plan) && !device_.is_capturing(stream);
+    if (solves && plan.alone > 0) {
+      --plan.alone;
+      solves = false;
+    }
     // The wait for the solution cannot be interrupted, that for what comes before it can.
     if (solves && !device_.wait(stream)) return runtime::Status::interrupted;
     if (timed || measured) {

@@ -56,6 +56,7 @@ struct Plan {
   };
   std::vector<Array> arrays;
   const GivenProduct* given = nullptr;  // whose sums a library computes
+  int alone = 0;                        // calls that are the kernel's before a library is asked again
   bool solved = false;                  // or factored, by a library that tells whether it did, as far as the sizes go
 };
 

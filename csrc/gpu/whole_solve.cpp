@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "gpu/blas.h"
 
@@ -33,6 +35,21 @@ Matrix matrix_of(const WholeSolve& solve, std::span<const Word> arguments) {
   };
   const Matrix m = {arguments[solve.matrix], n, n, stride(0), stride(1)};
   return solve.of.transposed ? m.transposed() : m;
+}
+
+/// Neither infinite nor no number, and no zero.
+template <class T>
+bool is_ordinary(const std::vector<T>& values) {
+  bool all = true;
+  for (const T v : values) all &= std::abs(v) > 0 && std::abs(v) <= std::numeric_limits<T>::max();
+  return all;
+}
+
+template <class T>
+bool is_ordinary(Device& device, Stream stream, uint64_t at, int64_t count) {
+  std::vector<T> values(static_cast<size_t>(count));
+  device.copy_out(values.data(), at, values.size() * sizeof(T), stream);
+  return is_ordinary(values);
 }
 
 }  // namespace
@@ -78,11 +95,12 @@ std::string solve(const WholeSolve& solve, Device& device, Stream stream, std::s
   const size_t bytes = static_cast<size_t>(rows_of(solve, arguments) * ir::size_of(solve.type));
   const DeviceMemory memory = device.allocate(bytes, stream);
   device.copy(memory.address(), arguments[solve.b], bytes, stream);
-  double magnitudes = 0;
-  const Matrix matrix = matrix_of(solve, arguments);
-  if (!gpu::solve(device, stream, is_double, solve.of.unit, matrix, memory.address(), magnitudes, problem) ||
-      !std::isfinite(magnitudes))
+  if (!gpu::solve(device, stream, is_double, solve.of.unit, matrix_of(solve, arguments), memory.address(), problem))
     return {};
+  const int64_t n = rows_of(solve, arguments);
+  const bool ordinary = is_double ? is_ordinary<double>(device, stream, memory.address(), n)
+                                  : is_ordinary<float>(device, stream, memory.address(), n);
+  if (!ordinary) return {};
   device.copy(arguments[solve.x], memory.address(), bytes, stream);
   return name_of(*library);
 }

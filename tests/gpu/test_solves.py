@@ -72,6 +72,12 @@ for n in [int(a) for a in sys.argv[4:]]:
     b = b[::2] if case == "strided" else b[:n]
     if case in ("zero", "inf", "nan"):
         L[n // 2, n // 2] = {"zero": 0, "inf": np.inf, "nan": np.nan}[case]
+    if case.startswith("beside_a_zero"):
+        b[0] = x[0] = 0
+        L[0, 0] = 2
+        L[n // 2, 0] = {"beside_a_zero": 1, "beside_a_zero_inf": np.inf, "beside_a_zero_nan": np.nan}[case]
+    if case == "zero_by_zero":
+        b[0] = x[0] = L[0, 0] = 0
     if case == "overflow":
         b[n // 3] = np.finfo(dtype).max
         L[n // 3, n // 3] = 0.25
@@ -162,6 +168,11 @@ def test_substitutions_are_the_librarys(python, tmp_path, emulator_path, name, d
         ("slices", "inf", None),
         ("slices", "nan", "0"),
         ("slices", "overflow", "0"),
+        ("slices", "beside_a_zero", "0"),
+        ("slices", "beside_a_zero_inf", "0"),
+        ("slices", "beside_a_zero_nan", "0"),
+        ("in_place", "beside_a_zero_nan", "0"),
+        ("slices", "zero_by_zero", "0"),
         ("slices", "strided", "0"),
         ("slices", "reversed", "0"),
         ("with_more", "random", "0"),
@@ -264,6 +275,15 @@ assert emulator.calls("cuModuleLoadDataEx") == loaded + 1
 np.testing.assert_allclose(x.get()[:50], want[:50], rtol=1e-11)
 assert not np.isfinite(x.get()[50:]).any()
 assert "substitution at line" not in str(appy.explain(solved))
+
+# The kernel has the next calls, too.
+by = []
+for _ in range(17):
+    solved(*on_device, n)
+    appy.synchronize()
+    np.testing.assert_allclose(on_device[1].get(), want, rtol=1e-11)
+    by.append("substitution at line" in str(appy.explain(solved)))
+assert by == [False] * 15 + [True] * 2
 """
 
 

@@ -93,8 +93,11 @@ int substitution(Handle* handle, int upper, int trans, int unit, int n, const T*
       const auto at = [&](int j) {
         return a[trans ? j + static_cast<int64_t>(i) * lda : i + static_cast<int64_t>(j) * lda];
       };
-      for (int j = 0; j < i; ++j) value -= at(j) * x[j];
-      x[i] = unit ? value : value / at(i);
+      // As the reference has it, what is multiplied by zero is not read, nor what zero is divided by.
+      for (int j = 0; j < i; ++j) {
+        if (x[j] != 0) value -= at(j) * x[j];
+      }
+      x[i] = unit || value == 0 ? value : value / at(i);
     }
     return 0;
   });

@@ -411,9 +411,9 @@ py::dict gpu_compiler() {
   return out;
 }
 
-py::dict gpu_blas() {
+py::dict as_dict(const appy::gpu::FoundLibrary* (*find)(std::string&)) {
   std::string problem;
-  const appy::gpu::Blas* found = appy::gpu::blas(problem);
+  const appy::gpu::FoundLibrary* const found = find(problem);
   py::dict out;
   out["path"] = found ? found->path : "";
   out["version"] = found ? found->version : 0;
@@ -421,15 +421,9 @@ py::dict gpu_blas() {
   return out;
 }
 
-py::dict gpu_solver() {
-  std::string problem;
-  const appy::gpu::Solver* found = appy::gpu::solver(problem);
-  py::dict out;
-  out["path"] = found ? found->path : "";
-  out["version"] = found ? found->version : 0;
-  out["problem"] = problem;
-  return out;
-}
+py::dict gpu_blas() { return as_dict(&appy::gpu::blas); }
+
+py::dict gpu_solver() { return as_dict(&appy::gpu::solver); }
 
 py::dict gpu_cache() {
   const appy::gpu::CacheState state = appy::gpu::cache_state();

@@ -1,20 +1,13 @@
 #include "gpu/blas.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <climits>
-#include <map>
-#include <memory>
-#include <mutex>
-
-#include "gpu/libraries.h"
 
 namespace appy::gpu {
 
 namespace {
 
-using Status = int;
+using Status = LibraryStatus;
 using Handle = struct cublasContext*;
 
 constexpr LibraryName kName = {"libcublas", "libcublasLt", "cublas", "APPY_LIBCUBLAS"};
@@ -39,8 +32,8 @@ using Trttp = Status (*)(Handle, int, int, const T* a, int, T* packed);
 template <class T>
 using Tpttr = Status (*)(Handle, int, int, const T* packed, T* a, int);
 
-struct Library {
-  Blas found;
+struct Functions {
+  using Handle = gpu::Handle;
   Status (*property)(int which, int* value) = nullptr;
   Status (*create)(Handle*) = nullptr;
   Status (*set_stream)(Handle, void*) = nullptr;
@@ -57,66 +50,32 @@ struct Library {
   Trttp<float> strttp = nullptr;
   Tpttr<double> dtpttr = nullptr;
   Tpttr<float> stpttr = nullptr;
+
+  template <class F>
+  void each(F&& get) {
+    get(property, "cublasGetProperty");
+    get(create, "cublasCreate_v2");
+    get(set_stream, "cublasSetStream_v2");
+    get(set_math, "cublasSetMathMode");
+    get(dgemm, "cublasDgemm_v2");
+    get(sgemm, "cublasSgemm_v2");
+    get(dsyrk, "cublasDsyrk_v2");
+    get(ssyrk, "cublasSsyrk_v2");
+    get(dtrsv, "cublasDtrsv_v2");
+    get(strsv, "cublasStrsv_v2");
+    get(dasum, "cublasDasum_v2");
+    get(sasum, "cublasSasum_v2");
+    get(dtrttp, "cublasDtrttp");
+    get(strttp, "cublasStrttp");
+    get(dtpttr, "cublasDtpttr");
+    get(stpttr, "cublasStpttr");
+  }
+  Status prepare(Handle handle) const { return set_math(handle, kDefaultMath); }
 };
 
-std::mutex mutex;  // of these, and of calls: a handle has one stream at a time
-bool looked = false;
-const Library* loaded = nullptr;  // for the life of the process
-std::string why_not;
-std::map<int, Handle> handles;  // by device; never destroyed, the library may be gone by then
-
-const Library* open_library(const std::string& path, std::string& problem) {
-  void* const handle = open(kName, path, problem);
-  if (!handle) return nullptr;
-  auto library = std::make_unique<Library>();
-  bool complete = true;
-  const auto get = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));
-    complete = complete && function != nullptr;
-  };
-  get(library->property, "cublasGetProperty");
-  get(library->create, "cublasCreate_v2");
-  get(library->set_stream, "cublasSetStream_v2");
-  get(library->set_math, "cublasSetMathMode");
-  get(library->dgemm, "cublasDgemm_v2");
-  get(library->sgemm, "cublasSgemm_v2");
-  get(library->dsyrk, "cublasDsyrk_v2");
-  get(library->ssyrk, "cublasSsyrk_v2");
-  get(library->dtrsv, "cublasDtrsv_v2");
-  get(library->strsv, "cublasStrsv_v2");
-  get(library->dasum, "cublasDasum_v2");
-  get(library->sasum, "cublasSasum_v2");
-  get(library->dtrttp, "cublasDtrttp");
-  get(library->strttp, "cublasStrttp");
-  get(library->dtpttr, "cublasDtpttr");
-  get(library->stpttr, "cublasStpttr");
-  int major = 0, minor = 0;
-  complete = complete && library->property(0, &major) == 0 && library->property(1, &minor) == 0;
-  library->found.version = major * 1000 + minor * 10;
-  if (!complete || library->found.version < kOldest) {
-    problem = path + " is not cuBLAS 12.0 or later";
-    dlclose(handle);
-    return nullptr;
-  }
-  Dl_info info;
-  const bool known = dladdr(reinterpret_cast<void*>(library->dgemm), &info) && info.dli_fname;
-  library->found.path = known ? info.dli_fname : path;
-  return library.release();
-}
-
-/// With the lock.
-const Library* library() {
-  if (looked) return loaded;
-  looked = true;
-  why_not = not_wanted(kName);
-  if (!why_not.empty()) return nullptr;
-  for (const std::string& path : candidates(kName)) {
-    std::string problem;
-    loaded = open_library(path, problem);
-    if (loaded) return loaded;
-    if (why_not.empty()) why_not = problem;
-  }
-  return nullptr;
+FunctionLibrary<Functions>& library() {
+  static auto& only = *new FunctionLibrary<Functions>(kName, "cuBLAS", kOldest);
+  return only;
 }
 
 int operation_of(const Stored& s) { return s.transposed ? kTransposed : kPlain; }
@@ -169,40 +128,9 @@ Status call(Tpttr<T> tpttr, Handle handle, uint64_t packed, const Matrix& a) {
                reinterpret_cast<T*>(a.at), static_cast<int>(l.leading));
 }
 
-/// Calls `work` with the library and its handle for the device, set to the stream.
-template <class F>
-bool with_handle(const Device& device, Stream stream, std::string& problem, F&& work) {
-  std::lock_guard lock(mutex);
-  const Library* with = library();
-  if (!with) {
-    problem = why_not;
-    return false;
-  }
-  Handle& handle = handles[device.properties().ordinal];
-  Status status = 0;
-  if (!handle) {
-    status = with->create(&handle);
-    if (status == 0) status = with->set_math(handle, kDefaultMath);
-    if (status != 0) handle = nullptr;
-  }
-  if (status == 0) status = with->set_stream(handle, reinterpret_cast<void*>(stream));
-  if (status == 0) status = work(*with, handle);
-  if (status != 0) problem = "cuBLAS failed with status " + std::to_string(status);
-  return status == 0;
-}
-
 }  // namespace
 
-const Blas* blas(std::string& problem) {
-  std::lock_guard lock(mutex);
-  const Library* found = library();
-  if (!found) problem = why_not;
-  return found ? &found->found : nullptr;
-}
-
-std::string name_of(const Blas& library) {
-  return "cuBLAS " + std::to_string(library.version / 1000) + "." + std::to_string(library.version % 1000 / 10);
-}
+const FoundLibrary* blas(std::string& problem) { return library().find(problem); }
 
 Stored stored(const Matrix& m) {
   if (m.row == 1 && m.column >= std::max<int64_t>(m.rows, 1)) return {false, m.column};
@@ -222,28 +150,28 @@ bool multiply(const Device& device, Stream stream, bool is_double, double alpha,
   // A result that runs along rows is the transposed product, which runs along columns.
   if (stored(c).transposed)
     return multiply(device, stream, is_double, alpha, beta, c.transposed(), b.transposed(), a.transposed(), problem);
-  return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
+  return library().call(device, stream, problem, [&](const Functions& with, Handle handle) {
     return is_double ? call(with.dgemm, handle, alpha, beta, c, a, b) : call(with.sgemm, handle, alpha, beta, c, a, b);
   });
 }
 
 bool multiply_by_itself(const Device& device, Stream stream, bool is_double, double alpha, double beta, const Matrix& c,
                         const Matrix& a, std::string& problem) {
-  return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
+  return library().call(device, stream, problem, [&](const Functions& with, Handle handle) {
     return is_double ? call(with.dsyrk, handle, alpha, beta, c, a) : call(with.ssyrk, handle, alpha, beta, c, a);
   });
 }
 
 bool solve(const Device& device, Stream stream, bool is_double, bool unit, const Matrix& a, uint64_t x,
            std::string& problem) {
-  return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
+  return library().call(device, stream, problem, [&](const Functions& with, Handle handle) {
     return is_double ? call(with.dtrsv, handle, unit, a, x) : call(with.strsv, handle, unit, a, x);
   });
 }
 
 bool pack(const Device& device, Stream stream, bool is_double, const Matrix& a, uint64_t packed, double& magnitudes,
           std::string& problem) {
-  return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
+  return library().call(device, stream, problem, [&](const Functions& with, Handle handle) {
     return is_double ? call(with.dtrttp, with.dasum, handle, a, packed, magnitudes)
                      : call(with.strttp, with.sasum, handle, a, packed, magnitudes);
   });
@@ -251,7 +179,7 @@ bool pack(const Device& device, Stream stream, bool is_double, const Matrix& a, 
 
 bool unpack(const Device& device, Stream stream, bool is_double, uint64_t packed, const Matrix& a,
             std::string& problem) {
-  return with_handle(device, stream, problem, [&](const Library& with, Handle handle) {
+  return library().call(device, stream, problem, [&](const Functions& with, Handle handle) {
     return is_double ? call(with.dtpttr, handle, packed, a) : call(with.stpttr, handle, packed, a);
   });
 }

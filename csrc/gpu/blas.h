@@ -5,18 +5,12 @@
 #include <string>
 
 #include "gpu/device.h"
+#include "gpu/functions.h"
 
 namespace appy::gpu {
 
-struct Blas {
-  std::string path;
-  int version = 0;  // 13000 is 13.0
-};
-
-/// APPY_LIBCUBLAS ("none": not to be used), or the first one that candidates() names. Where APPY_LIBCUDA names another
-/// driver, only the former: the libraries here would not know it. Null, and why in `problem`, where there is none.
-/// Loaded at the first call.
-const Blas* blas(std::string& problem);
+/// cuBLAS, or the library that APPY_LIBCUBLAS names; null, and why in `problem`, where there is none.
+const FoundLibrary* blas(std::string& problem);
 
 /// An operand as it lies in memory: element [i, j] is `row` * i + `column` * j elements from `at`.
 struct Matrix {
@@ -26,9 +20,6 @@ struct Matrix {
 
   Matrix transposed() const { return {at, columns, rows, column, row}; }
 };
-
-/// "cuBLAS 13.1"
-std::string name_of(const Blas&);
 
 /// May the library be given these? Rows or columns are contiguous, the others do not overlap, numbers fit into an int.
 bool takes(const Matrix& c, const Matrix& a, const Matrix& b);

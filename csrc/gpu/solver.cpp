@@ -1,18 +1,10 @@
 #include "gpu/solver.h"
 
-#include <dlfcn.h>
-
-#include <map>
-#include <memory>
-#include <mutex>
-
-#include "gpu/libraries.h"
-
 namespace appy::gpu {
 
 namespace {
 
-using Status = int;
+using Status = LibraryStatus;
 using Handle = struct cusolverDnContext*;
 
 constexpr LibraryName kName = {"libcusolver", "libcusolverMg", "cusolver", "APPY_LIBCUSOLVER", 1, false};
@@ -24,8 +16,8 @@ using Elements = Status (*)(Handle, int, int, T* a, int, int* elements);
 template <class T>
 using Potrf = Status (*)(Handle, int, int, T* a, int, T* memory, int elements, int* told);
 
-struct Library {
-  Solver found;
+struct Functions {
+  using Handle = gpu::Handle;
   Status (*property)(int which, int* value) = nullptr;
   Status (*create)(Handle*) = nullptr;
   Status (*set_stream)(Handle, void*) = nullptr;
@@ -33,57 +25,23 @@ struct Library {
   Elements<float> spotrf_elements = nullptr;
   Potrf<double> dpotrf = nullptr;
   Potrf<float> spotrf = nullptr;
+
+  template <class F>
+  void each(F&& get) {
+    get(property, "cusolverGetProperty");
+    get(create, "cusolverDnCreate");
+    get(set_stream, "cusolverDnSetStream");
+    get(dpotrf_elements, "cusolverDnDpotrf_bufferSize");
+    get(spotrf_elements, "cusolverDnSpotrf_bufferSize");
+    get(dpotrf, "cusolverDnDpotrf");
+    get(spotrf, "cusolverDnSpotrf");
+  }
+  Status prepare(Handle) const { return 0; }
 };
 
-std::mutex mutex;  // of these, and of calls: a handle has one stream at a time
-bool looked = false;
-const Library* loaded = nullptr;  // for the life of the process
-std::string why_not;
-std::map<int, Handle> handles;  // by device; never destroyed, the library may be gone by then
-
-const Library* open_library(const std::string& path, std::string& problem) {
-  void* const handle = open(kName, path, problem);
-  if (!handle) return nullptr;
-  auto library = std::make_unique<Library>();
-  bool complete = true;
-  const auto get = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));
-    complete = complete && function != nullptr;
-  };
-  get(library->property, "cusolverGetProperty");
-  get(library->create, "cusolverDnCreate");
-  get(library->set_stream, "cusolverDnSetStream");
-  get(library->dpotrf_elements, "cusolverDnDpotrf_bufferSize");
-  get(library->spotrf_elements, "cusolverDnSpotrf_bufferSize");
-  get(library->dpotrf, "cusolverDnDpotrf");
-  get(library->spotrf, "cusolverDnSpotrf");
-  int major = 0, minor = 0;
-  complete = complete && library->property(0, &major) == 0 && library->property(1, &minor) == 0;
-  library->found.version = major * 1000 + minor * 10;
-  if (!complete || library->found.version < kOldest) {
-    problem = path + " is not cuSOLVER 11.4 or later";
-    dlclose(handle);
-    return nullptr;
-  }
-  Dl_info info;
-  const bool known = dladdr(reinterpret_cast<void*>(library->dpotrf), &info) && info.dli_fname;
-  library->found.path = known ? info.dli_fname : path;
-  return library.release();
-}
-
-/// With the lock.
-const Library* library() {
-  if (looked) return loaded;
-  looked = true;
-  why_not = not_wanted(kName);
-  if (!why_not.empty()) return nullptr;
-  for (const std::string& path : candidates(kName)) {
-    std::string problem;
-    loaded = open_library(path, problem);
-    if (loaded) return loaded;
-    if (why_not.empty()) why_not = problem;
-  }
-  return nullptr;
+FunctionLibrary<Functions>& library() {
+  static auto& only = *new FunctionLibrary<Functions>(kName, "cuSOLVER", kOldest);
+  return only;
 }
 
 template <class T>
@@ -103,37 +61,13 @@ Status call(Elements<T> elements_of, Potrf<T> potrf, Handle handle, Device& devi
 
 }  // namespace
 
-const Solver* solver(std::string& problem) {
-  std::lock_guard lock(mutex);
-  const Library* found = library();
-  if (!found) problem = why_not;
-  return found ? &found->found : nullptr;
-}
-
-std::string name_of(const Solver& library) {
-  return "cuSOLVER " + std::to_string(library.version / 1000) + "." + std::to_string(library.version % 1000 / 10);
-}
+const FoundLibrary* solver(std::string& problem) { return library().find(problem); }
 
 bool factor(Device& device, Stream stream, bool is_double, const Matrix& a, uint64_t told, std::string& problem) {
-  std::lock_guard lock(mutex);
-  const Library* with = library();
-  if (!with) {
-    problem = why_not;
-    return false;
-  }
-  Handle& handle = handles[device.properties().ordinal];
-  Status status = 0;
-  if (!handle) {
-    status = with->create(&handle);
-    if (status != 0) handle = nullptr;
-  }
-  if (status == 0) status = with->set_stream(handle, reinterpret_cast<void*>(stream));
-  if (status == 0) {
-    status = is_double ? call(with->dpotrf_elements, with->dpotrf, handle, device, stream, a, told)
-                       : call(with->spotrf_elements, with->spotrf, handle, device, stream, a, told);
-  }
-  if (status != 0) problem = "cuSOLVER failed with status " + std::to_string(status);
-  return status == 0;
+  return library().call(device, stream, problem, [&](const Functions& with, Handle handle) {
+    return is_double ? call(with.dpotrf_elements, with.dpotrf, handle, device, stream, a, told)
+                     : call(with.spotrf_elements, with.spotrf, handle, device, stream, a, told);
+  });
 }
 
 }  // namespace appy::gpu

@@ -9,16 +9,8 @@
 
 namespace appy::gpu {
 
-struct Solver {
-  std::string path;
-  int version = 0;  // 12000 is 12.0, of CUDA 13.0
-};
-
-/// APPY_LIBCUSOLVER ("none": not to be used), or the first one that candidates() names; as blas() otherwise.
-const Solver* solver(std::string& problem);
-
-/// "cuSOLVER 12.0"
-std::string name_of(const Solver&);
+/// cuSOLVER, or the library that APPY_LIBCUSOLVER names; null, and why in `problem`, where there is none.
+const FoundLibrary* solver(std::string& problem);
 
 /// Overwrites the triangle with the diagonal of a square matrix by its Cholesky factor; what is above the diagonal is
 /// not read, but may change. The int at `told` becomes 0, or says which leading minor is the first that is not

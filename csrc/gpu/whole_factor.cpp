@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gpu/error.h"
+#include "gpu/operands.h"
 #include "gpu/solver.h"
 
 namespace appy::gpu {
@@ -22,13 +23,7 @@ int64_t columns_of(const WholeFactor& factor, std::span<const Word> arguments) {
 }
 
 Matrix matrix_of(const WholeFactor& factor, std::span<const Word> arguments) {
-  const int64_t size = ir::size_of(factor.type), n = columns_of(factor, arguments);
-  const auto stride = [&](size_t d) {
-    const auto bytes = static_cast<int64_t>(arguments[factor.matrix + 3 + d]);
-    return bytes % size == 0 ? bytes / size : 0;
-  };
-  const Matrix m = {arguments[factor.matrix], n, n, stride(0), stride(1)};
-  return factor.of.transposed ? m.transposed() : m;
+  return corner(arguments, factor.matrix, factor.type, columns_of(factor, arguments), factor.of.transposed);
 }
 
 /// Works in a copy, of which nothing but the triangle goes back.
@@ -61,13 +56,8 @@ std::optional<WholeFactor> whole_factor_of(const ir::Graph& graph, const HostPar
   if (!graph.factorization || std::find(part.known.begin(), part.known.end(), false) != part.known.end()) return {};
   const ir::Factorization& of = *graph.factorization;
   if (of.matrix < unaligned.size() && unaligned[of.matrix]) return {};
-  const auto first_word = [&](uint32_t parameter) {
-    size_t word = 0;
-    for (uint32_t k = 0; k < parameter; ++k) word += ir::words_of(graph.body->args[k]->type);
-    return word;
-  };
-  return WholeFactor{of, graph.body->args[of.matrix]->type.dtype, first_word(of.matrix),
-                     first_word(of.columns.parameter) + static_cast<size_t>(of.columns.dim + 1)};
+  return WholeFactor{of, graph.body->args[of.matrix]->type.dtype, first_word(graph, of.matrix),
+                     word_of(graph, of.columns)};
 }
 
 bool takes(const WholeFactor& factor, std::span<const Word> arguments) {
@@ -87,7 +77,7 @@ bool pays(const WholeFactor& factor, std::span<const Word> arguments) {
 
 std::string factor(const WholeFactor& factor, Device& device, Stream stream, std::span<const Word> arguments) {
   std::string problem;
-  const Solver* const library = blas(problem) ? solver(problem) : nullptr;
+  const FoundLibrary* const library = blas(problem) ? solver(problem) : nullptr;
   if (!library) return {};
   try {
     return compute(factor, device, stream, matrix_of(factor, arguments)) ? name_of(*library) : "";

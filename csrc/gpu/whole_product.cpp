@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "gpu/operands.h"
 #include "passes/loops.h"
 #include "passes/subscripts.h"
 
@@ -38,12 +39,6 @@ bool describe(const Op& access, const Op& rows, const Op& columns, WholeProduct:
 
 const Op* load_of(const Value& v) { return v.op && v.op->code == Opcode::load_ ? v.op : nullptr; }
 
-size_t word_of(const ir::Graph& graph, const Value& parameter) {
-  size_t word = 0;
-  for (uint32_t k = 0; k < parameter.index; ++k) word += ir::words_of(graph.body->args[k]->type);
-  return word;
-}
-
 double number_of(ir::Word word, ir::DType type) {
   return type == ir::DType::f64_ ? std::bit_cast<double>(word) : std::bit_cast<float>(static_cast<uint32_t>(word));
 }
@@ -52,7 +47,7 @@ double number_of(ir::Word word, ir::DType type) {
 std::optional<WholeProduct::Factor> factor_of(const ir::Graph& graph, const Value& v) {
   const ir::DType type = v.type.dtype;
   if (v.type.is_view() || (type != ir::DType::f64_ && type != ir::DType::f32_)) return {};
-  if (v.block == graph.body) return WholeProduct::Factor{0, type, word_of(graph, v)};
+  if (v.block == graph.body) return WholeProduct::Factor{0, type, first_word(graph, v.index)};
   if (!v.op) return {};
   if (v.op->code == Opcode::const_) return WholeProduct::Factor{number_of(v.op->imm, type), type, {}};
   // A Python float for arrays of float32, which the library's call rounds.
@@ -102,7 +97,7 @@ bool locate(const ir::Graph& graph, const HostPart& part, const std::vector<bool
     return array != part.arrays.end();
   }
   const uint32_t index = operand.view->index;
-  operand.position = word_of(graph, *operand.view);
+  operand.position = first_word(graph, operand.view->index);
   return index >= unaligned.size() || !unaligned[index];
 }
 
@@ -234,7 +229,7 @@ std::string multiply(const WholeProduct& product, const Device& device, Stream s
   if (!takes(c, a, b)) return {};
   if (product.triangle && rows != columns) return {};
   std::string problem;
-  const Blas* library = blas(problem);
+  const FoundLibrary* const library = blas(problem);
   const bool is_double = product.c.view->type.dtype == ir::DType::f64_;
   if (library && product.triangle)
     return multiply_by_itself(device, stream, is_double, alpha, beta, c, a, problem) ? name_of(*library) : "";

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "gpu/blas.h"
+#include "gpu/operands.h"
 
 namespace appy::gpu {
 
@@ -28,13 +28,7 @@ bool is_contiguous(const WholeSolve& solve, size_t vector, std::span<const Word>
 }
 
 Matrix matrix_of(const WholeSolve& solve, std::span<const Word> arguments) {
-  const int64_t size = ir::size_of(solve.type), n = rows_of(solve, arguments);
-  const auto stride = [&](size_t d) {
-    const auto bytes = static_cast<int64_t>(arguments[solve.matrix + 3 + d]);
-    return bytes % size == 0 ? bytes / size : 0;
-  };
-  const Matrix m = {arguments[solve.matrix], n, n, stride(0), stride(1)};
-  return solve.of.transposed ? m.transposed() : m;
+  return corner(arguments, solve.matrix, solve.type, rows_of(solve, arguments), solve.of.transposed);
 }
 
 /// Neither infinite nor no number, and no zero.
@@ -61,18 +55,12 @@ std::optional<WholeSolve> whole_solve_of(const ir::Graph& graph, const HostPart&
   for (const uint32_t index : {of.matrix, of.x, of.b}) {
     if (index < unaligned.size() && unaligned[index]) return {};
   }
-  std::vector<size_t> words;  // the first one of each parameter
-  size_t next = 0;
-  for (const ir::Value* v : graph.body->args) {
-    words.push_back(next);
-    next += ir::words_of(v->type);
-  }
   return WholeSolve{of,
                     graph.body->args[of.x]->type.dtype,
-                    words[of.matrix],
-                    words[of.x],
-                    words[of.b],
-                    words[of.rows.parameter] + static_cast<size_t>(of.rows.dim + 1)};
+                    first_word(graph, of.matrix),
+                    first_word(graph, of.x),
+                    first_word(graph, of.b),
+                    word_of(graph, of.rows)};
 }
 
 bool takes(const WholeSolve& solve, std::span<const Word> arguments) {
@@ -89,7 +77,7 @@ bool pays(const WholeSolve& solve, std::span<const Word> arguments) { return row
 
 std::string solve(const WholeSolve& solve, Device& device, Stream stream, std::span<const Word> arguments) {
   std::string problem;
-  const Blas* const library = blas(problem);
+  const FoundLibrary* const library = blas(problem);
   if (!library) return {};
   const bool is_double = solve.type == ir::DType::f64_;
   const size_t bytes = static_cast<size_t>(rows_of(solve, arguments) * ir::size_of(solve.type));

@@ -17,6 +17,7 @@ constexpr int kDefaultMath = 0;
 constexpr int kPlain = 0, kTransposed = 1;  // CUBLAS_OP_N, CUBLAS_OP_T
 constexpr int kNotUnit = 0, kUnit = 1;      // CUBLAS_DIAG_NON_UNIT, CUBLAS_DIAG_UNIT
 constexpr int kLower = 0, kUpper = 1;       // CUBLAS_FILL_MODE_LOWER, CUBLAS_FILL_MODE_UPPER
+constexpr int kOnHost = 0, kOnDevice = 1;   // CUBLAS_POINTER_MODE_HOST, CUBLAS_POINTER_MODE_DEVICE
 
 template <class T>
 using Gemm = Status (*)(Handle, int, int, int, int, int, const T* alpha, const T* a, int, const T* b, int,
@@ -28,6 +29,9 @@ using Trsv = Status (*)(Handle, int, int, int, int, const T* a, int, T* x, int);
 template <class T>
 using Asum = Status (*)(Handle, int, const T* x, int, T* sum);
 template <class T>
+using Geam = Status (*)(Handle, int, int, int, int, const T* alpha, const T* a, int, const T* beta, const T* b, int,
+                        T* c, int);
+template <class T>
 using Trttp = Status (*)(Handle, int, int, const T* a, int, T* packed);
 template <class T>
 using Tpttr = Status (*)(Handle, int, int, const T* packed, T* a, int);
@@ -38,6 +42,7 @@ struct Functions {
   Status (*create)(Handle*) = nullptr;
   Status (*set_stream)(Handle, void*) = nullptr;
   Status (*set_math)(Handle, int) = nullptr;
+  Status (*set_pointers)(Handle, int) = nullptr;
   Gemm<double> dgemm = nullptr;
   Gemm<float> sgemm = nullptr;
   Syrk<double> dsyrk = nullptr;
@@ -46,6 +51,8 @@ struct Functions {
   Trsv<float> strsv = nullptr;
   Asum<double> dasum = nullptr;
   Asum<float> sasum = nullptr;
+  Geam<double> dgeam = nullptr;
+  Geam<float> sgeam = nullptr;
   Trttp<double> dtrttp = nullptr;
   Trttp<float> strttp = nullptr;
   Tpttr<double> dtpttr = nullptr;
@@ -57,6 +64,7 @@ struct Functions {
     get(create, "cublasCreate_v2");
     get(set_stream, "cublasSetStream_v2");
     get(set_math, "cublasSetMathMode");
+    get(set_pointers, "cublasSetPointerMode_v2");
     get(dgemm, "cublasDgemm_v2");
     get(sgemm, "cublasSgemm_v2");
     get(dsyrk, "cublasDsyrk_v2");
@@ -65,6 +73,8 @@ struct Functions {
     get(strsv, "cublasStrsv_v2");
     get(dasum, "cublasDasum_v2");
     get(sasum, "cublasSasum_v2");
+    get(dgeam, "cublasDgeam");
+    get(sgeam, "cublasSgeam");
     get(dtrttp, "cublasDtrttp");
     get(strttp, "cublasStrttp");
     get(dtpttr, "cublasDtpttr");
@@ -110,15 +120,26 @@ Status call(Trsv<T> trsv, Handle handle, bool unit, const Matrix& a, uint64_t x)
 }
 
 template <class T>
-Status call(Trttp<T> trttp, Asum<T> asum, Handle handle, const Matrix& a, uint64_t packed, double& magnitudes) {
+Status call(Geam<T> geam, Handle handle, const Matrix& to, const Matrix& from) {
+  const T one = 1, zero = 0;
+  const Stored x = stored(from);
+  T* const c = reinterpret_cast<T*>(to.at);
+  const int leading = static_cast<int>(to.column);
+  return geam(handle, operation_of(x), kPlain, static_cast<int>(to.rows), static_cast<int>(to.columns), &one,
+              reinterpret_cast<const T*>(from.at), static_cast<int>(x.leading), &zero, c, leading, c, leading);
+}
+
+template <class T>
+Status call(Asum<T> asum, Handle handle, const Elements& of, uint64_t sum) {
+  return asum(handle, static_cast<int>(of.count), reinterpret_cast<const T*>(of.at), static_cast<int>(of.step),
+              reinterpret_cast<T*>(sum));
+}
+
+template <class T>
+Status call(Trttp<T> trttp, Handle handle, const Matrix& a, uint64_t packed) {
   const Stored l = stored(a);
-  const int n = static_cast<int>(a.rows);
-  T* const to = reinterpret_cast<T*>(packed);
-  Status status = trttp(handle, triangle_of(l), n, reinterpret_cast<const T*>(a.at), static_cast<int>(l.leading), to);
-  T sum = 0;
-  if (status == 0) status = asum(handle, static_cast<int>(a.rows * (a.rows + 1) / 2), to, 1, &sum);
-  magnitudes = static_cast<double>(sum);
-  return status;
+  return trttp(handle, triangle_of(l), static_cast<int>(a.rows), reinterpret_cast<const T*>(a.at),
+               static_cast<int>(l.leading), reinterpret_cast<T*>(packed));
 }
 
 template <class T>
@@ -169,11 +190,26 @@ bool solve(const Device& device, Stream stream, bool is_double, bool unit, const
   });
 }
 
-bool pack(const Device& device, Stream stream, bool is_double, const Matrix& a, uint64_t packed, double& magnitudes,
+bool copy(const Device& device, Stream stream, bool is_double, const Matrix& to, const Matrix& from,
           std::string& problem) {
   return library().call(device, stream, problem, [&](const Functions& with, Handle handle) {
-    return is_double ? call(with.dtrttp, with.dasum, handle, a, packed, magnitudes)
-                     : call(with.strttp, with.sasum, handle, a, packed, magnitudes);
+    return is_double ? call(with.dgeam, handle, to, from) : call(with.sgeam, handle, to, from);
+  });
+}
+
+bool add_magnitudes(const Device& device, Stream stream, bool is_double, const Elements& of, uint64_t sum,
+                    std::string& problem) {
+  return library().call(device, stream, problem, [&](const Functions& with, Handle handle) {
+    Status status = with.set_pointers(handle, kOnDevice);
+    if (status == 0) status = is_double ? call(with.dasum, handle, of, sum) : call(with.sasum, handle, of, sum);
+    const Status back = with.set_pointers(handle, kOnHost);
+    return status ? status : back;
+  });
+}
+
+bool pack(const Device& device, Stream stream, bool is_double, const Matrix& a, uint64_t packed, std::string& problem) {
+  return library().call(device, stream, problem, [&](const Functions& with, Handle handle) {
+    return is_double ? call(with.dtrttp, handle, a, packed) : call(with.strttp, handle, a, packed);
   });
 }
 

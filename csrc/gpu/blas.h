@@ -48,10 +48,18 @@ bool takes(const Matrix& triangle);
 /// where it fails x may have changed.
 bool solve(const Device&, Stream, bool is_double, bool unit, const Matrix& a, uint64_t x, std::string& problem);
 
-/// Copies what is not above the diagonal of a square matrix, without gaps. Then `magnitudes` is the sum of it without
-/// signs: it waits for the stream.
-bool pack(const Device&, Stream, bool is_double, const Matrix& a, uint64_t packed, double& magnitudes,
-          std::string& problem);
+/// Copies a matrix to where columns are contiguous. A zero may lose its sign.
+bool copy(const Device&, Stream, bool is_double, const Matrix& to, const Matrix& from, std::string& problem);
+/// Numbers in memory, `step` elements from one to the next; all of it fits into an int.
+struct Elements {
+  uint64_t at = 0;
+  int64_t count = 0, step = 0;
+};
+/// Their sum without signs, to an address on the device: infinite or no number where one of them is.
+bool add_magnitudes(const Device&, Stream, bool is_double, const Elements& of, uint64_t sum, std::string& problem);
+
+/// Copies what is not above the diagonal of a square matrix, without gaps.
+bool pack(const Device&, Stream, bool is_double, const Matrix& a, uint64_t packed, std::string& problem);
 /// Copies it back; nothing above the diagonal is written.
 bool unpack(const Device&, Stream, bool is_double, uint64_t packed, const Matrix& a, std::string& problem);
 

@@ -28,9 +28,9 @@ bool takes(const WholeSolve&, std::span<const ir::Word> arguments);
 bool pays(const WholeSolve&, std::span<const ir::Word> arguments);
 
 /// Computes it by cuBLAS, and names that; empty, and nothing of the operands has changed, where there is none, it
-/// cannot, or x would not be finite or have a zero: a zero on the diagonal, an infinity and what overflows appear
-/// elsewhere in x than the order of the loop has them, and beside a zero a library may leave them out. It waits for the
-/// stream to know. The device's context is current.
+/// cannot, or x would not be finite: a zero on the diagonal, an infinity and what overflows appear elsewhere in x than
+/// the order of the loop has them. Beside a zero of x a library may leave them out, so that there the matrix is looked
+/// at, too. It waits for the stream to know. The device's context is current.
 std::string solve(const WholeSolve&, Device&, Stream, std::span<const ir::Word> arguments);
 
 }  // namespace appy::gpu

@@ -9,11 +9,10 @@
 
 #define EXPORT extern "C" __attribute__((visibility("default"))) int
 
-extern "C" int cuStreamSynchronize(void* stream);
-
 struct Handle {
   void* stream = nullptr;
   int math = -1;
+  int pointers = 0;
 };
 
 EXPORT cublasGetProperty(int which, int* value) {
@@ -30,6 +29,10 @@ EXPORT cublasSetStream_v2(Handle* handle, void* stream) {
 }
 EXPORT cublasSetMathMode(Handle* handle, int mode) {
   handle->math = mode;
+  return 0;
+}
+EXPORT cublasSetPointerMode_v2(Handle* handle, int mode) {
+  handle->pointers = mode;
   return 0;
 }
 
@@ -103,14 +106,30 @@ int substitution(Handle* handle, int upper, int trans, int unit, int n, const T*
   });
 }
 
+/// The sum is on the device: of the part that appy uses nothing else waits.
 template <class T>
-int magnitudes(Handle* handle, int n, const T* x, T* sum) {
-  const int status = appy_emulator_enqueue([=] {
+int magnitudes(Handle* handle, int n, const T* x, int step, T* sum) {
+  if (handle->pointers != 1 || step < 1) return 7;
+  return appy_emulator_enqueue([=] {
     *sum = 0;
-    for (int i = 0; i < n; ++i) *sum += std::abs(x[i]);
+    for (int64_t i = 0; i < n; ++i) *sum += std::abs(x[i * step]);
     return 0;
   });
-  return status ? status : cuStreamSynchronize(handle->stream);
+}
+
+/// Of b, which is c, nothing is taken.
+template <class T>
+int copies(Handle* handle, int across, int b_across, int m, int n, const T* alpha, const T* a, int lda, const T* beta,
+           const T* b, int ldb, T* c, int ldc) {
+  if (handle->pointers != 0 || *alpha != 1 || *beta != 0 || b != c || b_across || ldb != ldc || ldc < m ||
+      lda < (across ? n : m))
+    return 7;
+  return appy_emulator_enqueue([=] {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t i = 0; i < m; ++i) c[i + j * ldc] = across ? a[j + i * lda] : a[i + j * lda];
+    }
+    return 0;
+  });
 }
 
 template <class T>
@@ -158,10 +177,20 @@ EXPORT cublasStrsv_v2(Handle* handle, int upper, int trans, int unit, int n, con
                       int step) {
   return substitution(handle, upper, trans, unit, n, a, lda, x, step);
 }
-EXPORT cublasDasum_v2(Handle* handle, int n, const double* x, int, double* sum) {
-  return magnitudes(handle, n, x, sum);
+EXPORT cublasDasum_v2(Handle* handle, int n, const double* x, int step, double* sum) {
+  return magnitudes(handle, n, x, step, sum);
 }
-EXPORT cublasSasum_v2(Handle* handle, int n, const float* x, int, float* sum) { return magnitudes(handle, n, x, sum); }
+EXPORT cublasSasum_v2(Handle* handle, int n, const float* x, int step, float* sum) {
+  return magnitudes(handle, n, x, step, sum);
+}
+EXPORT cublasDgeam(Handle* handle, int ta, int tb, int m, int n, const double* alpha, const double* a, int lda,
+                   const double* beta, const double* b, int ldb, double* c, int ldc) {
+  return copies(handle, ta, tb, m, n, alpha, a, lda, beta, b, ldb, c, ldc);
+}
+EXPORT cublasSgeam(Handle* handle, int ta, int tb, int m, int n, const float* alpha, const float* a, int lda,
+                   const float* beta, const float* b, int ldb, float* c, int ldc) {
+  return copies(handle, ta, tb, m, n, alpha, a, lda, beta, b, ldb, c, ldc);
+}
 
 EXPORT cublasDsyrk_v2(Handle* handle, int upper, int trans, int n, int k, const double* alpha, const double* a, int lda,
                       const double* beta, double* c, int ldc) {

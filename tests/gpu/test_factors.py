@@ -171,9 +171,7 @@ def test_matrices_of_any_kind_are_the_librarys(python, tmp_path, emulator_path, 
     assert got[2][1] == "1"
 
 
-@pytest.mark.parametrize(
-    "case", ["zero", "inf", "nan", "negative", "zeros", "infinite_below", "subnormal", "strided"]
-)
+@pytest.mark.parametrize("case", ["zero", "inf", "nan", "negative", "zeros", "infinite_below", "subnormal", "strided"])
 def test_matrices_that_the_library_is_not_for(python, tmp_path, emulator_path, case):
     """Not positive definite, not finite, or not as the library has them: the kernel has what Python has."""
     ((_, by, compiled),) = used(python, tmp_path, "columns", case, "f8", 90, **both(emulator_path))

@@ -7,6 +7,7 @@
 
 #include "bytecode/bytecode.h"
 #include "cpu/cpu.h"
+#include "cpu/lapack.h"
 #include "gpu/kernel.h"
 #include "ir/verify.h"
 #include "jit_report.h"
@@ -278,6 +279,19 @@ class RegionCache::Impl {
     return tiled;
   }
 
+  /// The region without variables that nothing reads afterwards, if that makes it a factorization, which a library
+  /// computes and with it no variable; else as it was.
+  trace::Result as_factorization(trace::Result traced, trace::Region of, const Scope& scope) const {
+    of.drops_dead = true;
+    trace::Result less = trace::trace(of, scope);
+    const auto tried = ir::clone(*less.graph);
+    passes::Options options;
+    options.last = "factors";
+    for (const std::string& name : config().disabled_passes) options.disabled.push_back(name);
+    passes::run(*tried, options);
+    return tried->factorization ? std::move(less) : std::move(traced);
+  }
+
   /// Trace -> passes -> backend.
   std::unique_ptr<Compiled> build(const Scope& scope, bool may_alias) {
     auto begun = std::chrono::steady_clock::now();
@@ -293,7 +307,12 @@ class RegionCache::Impl {
 
     const auto variants = variants_of(scope, may_alias);
     const bool any_int = variants >= max_ranges;
-    trace::Result traced = trace::trace(region(may_alias, any_int, any_int || leaves_room(scope, variants > 0)), scope);
+    const trace::Region of = region(may_alias, any_int, any_int || leaves_room(scope, variants > 0));
+    trace::Result traced = trace::trace(of, scope);
+    // A handler may read what the variables were.
+    if (chosen_backend(options_, traced.signature.device) == Backend::cpu && !handled_ && cpu::lapack() &&
+        passes::resembles_factorization(*traced.graph))
+      traced = as_factorization(std::move(traced), of, scope);
     ir::Graph& graph = *traced.graph;
     graph.name = options_.name;
     report.trace_seconds = lap();
@@ -451,6 +470,7 @@ class RegionCache::Impl {
             any_count,
             options_.auto_simd,
             wanted_backend(options_) == Backend::cuda,
+            false,
             threads(),
             cpu::vector_registers(chosen_isa())};
   }

@@ -10,6 +10,7 @@
 
 #include "cpu/function.h"
 #include "cpu/memory.h"
+#include "cpu/whole_factor.h"
 #include "runtime/poll.h"
 #include "support/abort.h"
 
@@ -136,9 +137,10 @@ std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, const Options& 
   }
   std::string summary;
   for (const std::string& line : module.summary) summary += line + "\n";
-  return std::make_unique<CompiledRegion>(
-      entry, module.words, options.keep_listing ? std::string(logger.data(), logger.dataSize()) : std::string(),
-      std::move(summary));
+  return factored(graph, std::make_unique<CompiledRegion>(
+                             entry, module.words,
+                             options.keep_listing ? std::string(logger.data(), logger.dataSize()) : std::string(),
+                             std::move(summary)));
 }
 
 }  // namespace appy::cpu

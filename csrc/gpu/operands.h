@@ -1,4 +1,4 @@
-// Parameters of a region as operands of a library: their argument words, and what those say.
+// Parameters of a region as operands of a library.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,6 @@
 #include "ir/ir.h"
 
 namespace appy::gpu {
-
-/// The first argument word of a parameter.
-size_t first_word(const ir::Graph&, uint32_t parameter);
-/// The argument word that says how long it is.
-size_t word_of(const ir::Graph&, const ir::Length&);
 
 /// The first `n` rows and columns of the matrix whose words begin at `first`, or of its transpose. Strides that are no
 /// whole elements come out as ones that no library takes.

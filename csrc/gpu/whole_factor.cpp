@@ -80,8 +80,8 @@ std::optional<WholeFactor> whole_factor_of(const ir::Graph& graph, const HostPar
   if (!graph.factorization || std::find(part.known.begin(), part.known.end(), false) != part.known.end()) return {};
   const ir::Factorization& of = *graph.factorization;
   if (of.matrix < unaligned.size() && unaligned[of.matrix]) return {};
-  return WholeFactor{of, graph.body->args[of.matrix]->type.dtype, first_word(graph, of.matrix),
-                     word_of(graph, of.columns)};
+  return WholeFactor{of, graph.body->args[of.matrix]->type.dtype, ir::first_word(graph, of.matrix),
+                     ir::word_of(graph, of.columns)};
 }
 
 bool takes(const WholeFactor& factor, std::span<const Word> arguments) {

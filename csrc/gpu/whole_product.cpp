@@ -47,7 +47,7 @@ double number_of(ir::Word word, ir::DType type) {
 std::optional<WholeProduct::Factor> factor_of(const ir::Graph& graph, const Value& v) {
   const ir::DType type = v.type.dtype;
   if (v.type.is_view() || (type != ir::DType::f64_ && type != ir::DType::f32_)) return {};
-  if (v.block == graph.body) return WholeProduct::Factor{0, type, first_word(graph, v.index)};
+  if (v.block == graph.body) return WholeProduct::Factor{0, type, ir::first_word(graph, v.index)};
   if (!v.op) return {};
   if (v.op->code == Opcode::const_) return WholeProduct::Factor{number_of(v.op->imm, type), type, {}};
   // A Python float for arrays of float32, which the library's call rounds.
@@ -97,7 +97,7 @@ bool locate(const ir::Graph& graph, const HostPart& part, const std::vector<bool
     return array != part.arrays.end();
   }
   const uint32_t index = operand.view->index;
-  operand.position = first_word(graph, operand.view->index);
+  operand.position = ir::first_word(graph, operand.view->index);
   return index >= unaligned.size() || !unaligned[index];
 }
 

@@ -94,10 +94,10 @@ std::optional<WholeSolve> whole_solve_of(const ir::Graph& graph, const HostPart&
   }
   return WholeSolve{of,
                     graph.body->args[of.x]->type.dtype,
-                    first_word(graph, of.matrix),
-                    first_word(graph, of.x),
-                    first_word(graph, of.b),
-                    word_of(graph, of.rows)};
+                    ir::first_word(graph, of.matrix),
+                    ir::first_word(graph, of.x),
+                    ir::first_word(graph, of.b),
+                    ir::word_of(graph, of.rows)};
 }
 
 bool takes(const WholeSolve& solve, std::span<const Word> arguments) {

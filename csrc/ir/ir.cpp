@@ -89,6 +89,16 @@ Value* Op::view() const {
   }
 }
 
+size_t first_word(const Graph& graph, uint32_t parameter) {
+  size_t word = 0;
+  for (uint32_t k = 0; k < parameter; ++k) word += words_of(graph.body->args[k]->type);
+  return word;
+}
+
+size_t word_of(const Graph& graph, const Length& length) {
+  return first_word(graph, length.parameter) + static_cast<size_t>(length.dim + 1);
+}
+
 void Block::append(Op* op) {
   op->parent = this;
   op->prev = last;

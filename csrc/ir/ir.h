@@ -310,6 +310,11 @@ struct Graph {
   std::deque<Block> blocks_;
 };
 
+/// The first argument word of a parameter.
+size_t first_word(const Graph&, uint32_t parameter);
+/// The argument word that says how long it is.
+size_t word_of(const Graph&, const Length&);
+
 /// Adds a result / a block argument of this type.
 Value* add_result(Op&, Type);
 Value* add_arg(Block&, Type, std::string name = {});

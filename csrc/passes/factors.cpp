@@ -1,11 +1,13 @@
 // Regions that are Cholesky's factorization and nothing else, by columns or by rows: the graph says so from here on,
 // whatever form later passes give to it. A library may compute it. All that is not known here is no match.
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "passes/idioms.h"
 #include "passes/loops.h"
+#include "passes/pass.h"
 
 namespace appy::passes {
 
@@ -139,6 +141,19 @@ class Matcher {
 };
 
 }  // namespace
+
+bool resembles_factorization(const ir::Graph& graph) {
+  const auto is_view = [](const Value* v) { return v->type.is_view(); };
+  const auto& parameters = graph.body->args;
+  if (std::count_if(parameters.begin(), parameters.end(), is_view) != 1) return false;
+  int roots = 0, quotients = 0, stores = 0;
+  ir::walk(*graph.body, [&](const Op& op) {
+    roots += op.code == Opcode::sqrt_;
+    quotients += op.code == Opcode::div_;
+    stores += op.code == Opcode::store_;
+  });
+  return roots == 1 && quotients == 1 && stores == 2;
+}
 
 bool factors(ir::Graph& graph) {
   if (graph.factorization) return false;

@@ -11,6 +11,15 @@ using ir::Op;
 using ir::Opcode;
 using ir::Value;
 
+namespace {
+
+/// Beside what an iteration does for people, who may interrupt it.
+bool has_no_effect(const Op& op) {
+  return op.code == Opcode::yield_ || op.code == Opcode::poll_ || ir::is_pure(op.code);
+}
+
+}  // namespace
+
 bool counts_up(const Op& loop) {
   return is_for(loop) && loop.mapping == ir::Mapping::none && left_by_yield_only(loop) &&
          constant(*loop.operands[2]) == 1;
@@ -21,7 +30,7 @@ bool counts_from_zero(const Op& loop) { return counts_up(loop) && constant(*loop
 OnlyLoop only_loop(const ir::Graph& graph) {
   const Op* loop = nullptr;
   for (const Op* op = graph.body->first; op; op = op->next) {
-    if (op->code == Opcode::yield_ || ir::is_pure(op->code)) continue;
+    if (has_no_effect(*op)) continue;
     if (op->code == Opcode::check_ && op->check->declines && !loop) continue;
     if (op->code != Opcode::for_ || loop) return {};
     loop = op;
@@ -36,7 +45,7 @@ OnlyLoop only_loop(const ir::Graph& graph) {
 bool has_only(const ir::Block& block, const std::vector<const Op*>& all) {
   size_t seen = 0;
   for (const Op* op = block.first; op; op = op->next) {
-    if (op->code == Opcode::yield_ || ir::is_pure(op->code)) continue;
+    if (has_no_effect(*op)) continue;
     if (std::find(all.begin(), all.end(), op) == all.end()) return false;
     ++seen;
   }

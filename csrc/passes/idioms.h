@@ -19,7 +19,7 @@ struct OnlyLoop {
   ir::Length length;
 };
 OnlyLoop only_loop(const ir::Graph&);
-/// Beside `all` ops, in any order, the block has nothing but pure ones and its yield.
+/// Beside `all` ops, in any order, the block has nothing but pure ones, polls and its yield.
 bool has_only(const ir::Block&, const std::vector<const ir::Op*>& all);
 /// The op that makes the value, if it is of this kind.
 const ir::Op* defined_by(const ir::Value&, ir::Opcode);

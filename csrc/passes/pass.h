@@ -18,6 +18,7 @@ struct Options {
   Target target = Target::cpu;
   bool verify = false;                     // run the verifier after every pass (always in debug builds)
   std::vector<std::string_view> disabled;  // names of passes to leave out
+  std::string_view last;                   // the pass, the first of this name, that none comes after
   /// Called after each pass that changed something, with the pass's name.
   std::function<void(std::string_view, const ir::Graph&)> on_change;
 };
@@ -31,6 +32,10 @@ struct Pass {
 const std::vector<Pass>& pipeline(Target);
 /// The pass of that name, or null.
 const Pass* find(std::string_view name);
+
+/// Is the region worth asking the pass `factors`? Without variables that nothing reads afterwards it may be a Cholesky
+/// factorization.
+bool resembles_factorization(const ir::Graph&);
 
 /// Runs the pipeline. A graph that a pass broke is a fatal error that names the pass.
 void run(ir::Graph&, const Options&);

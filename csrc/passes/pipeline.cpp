@@ -60,6 +60,7 @@ void run(ir::Graph& graph, const Options& options) {
     const bool changed = pass.run(graph);
     if (verify) verify_after(pass.name, graph);
     if (changed && options.on_change) options.on_change(pass.name, graph);
+    if (pass.name == options.last) break;
   }
 }
 

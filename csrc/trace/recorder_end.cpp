@@ -194,15 +194,15 @@ void Recorder::add_output(const Merged& m, runtime::Output out, std::vector<ir::
 /// Nothing reads the variable any more, and
 /// - what it holds cannot be left in it, or would cost an array, or would have to come from a device; or
 /// - it counts the iterations of a loop inside: which of these that may be empty came last takes more than some loops
-/// do.
-///   Where exceptions tell of it, it stays.
+/// do. Where exceptions tell of it, it stays; or
+/// - the region is to do without all of these.
 bool Recorder::may_drop(size_t slot, size_t stored, const Slot& last) {
   if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus)) return false;
   const bool element = last.kind == Slot::Kind::value && is_zero_d_array(last.traced);
   const bool counts = counts_inside(region_frame_.text->instructions, region_.begin, end_, slot) &&
                       std::all_of(snapshots_.begin(), snapshots_.end(),
                                   [&](const auto& at) { return is_as_at_entry(at.second[stored], slot); });
-  if (!(is_costly(last) || element || for_device() || counts)) return false;
+  if (!(is_costly(last) || element || for_device() || region_.drops_dead || counts)) return false;
   if (live_after_.empty()) {
     live_after_ = live_variables(region_.code, region_frame_.text->instructions, region_.begin, end_);
   }

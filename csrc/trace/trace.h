@@ -27,6 +27,7 @@ struct Region {
   bool any_count = false;   // slices may have any number of elements: none is broadcast for having one at entry
   bool auto_simd = true;    // array statements have lanes without being told
   bool for_device = false;  // the code is for a device, wherever the arrays are
+  bool drops_dead = false;  // variables that nothing reads afterwards are left as they were
   int workers = 1;          // threads that the code is for; sizes may depend on it
   int registers = 16;       // vector registers of the processor
 };

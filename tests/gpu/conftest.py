@@ -73,7 +73,7 @@ def python(tmp_path, emulator_path):
         env |= {name: str(value) for name, value in variables.items()}
         if len(arguments) == 1:
             arguments = ("-c", *arguments)
-        done = subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True, timeout=400)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -5,102 +5,15 @@ from pathlib import Path
 
 import pytest
 
+HERE = Path(__file__).parent
 FACTORS = """
 import os, re, sys
-sys.path.insert(0, FOLDER)
-import appy, emulate
+sys.path[:0] = FOLDERS
+import appy, emulate, factor_programs
 import numpy as np
 
-def columns(A):
-    n = A.shape[0]
-    #pragma sequential for
-    for j in range(n):
-        s = 0.0
-        #pragma simd
-        for k in range(j):
-            s += A[j, k] * A[j, k]
-        A[j, j] = np.sqrt(A[j, j] - s)
-        #pragma parallel for
-        for i in range(j + 1, n):
-            t = 0.0
-            #pragma simd
-            for k in range(j):
-                t += A[i, k] * A[j, k]
-            A[i, j] = (A[i, j] - t) / A[j, j]
-
-def dots(A):
-    #pragma sequential for
-    for j in range(A.shape[1]):
-        #pragma 0=>reduction(sum)
-        A[j, j] = np.sqrt(A[j, j] - A[j, :j] @ A[j, :j])
-        #pragma parallel for
-        for i in range(j + 1, A.shape[1]):
-            #pragma 0=>reduction(sum)
-            A[i, j] = (A[i, j] - A[i, :j] @ A[j, :j]) / A[j, j]
-
-def rows(A):
-    #pragma sequential for
-    for i in range(A.shape[0]):
-        #pragma sequential for
-        for j in range(i):
-            #pragma 0=>reduction(sum)
-            A[i, j] = (A[i, j] - A[i, :j] @ A[j, :j]) / A[j, j]
-        #pragma 0=>reduction(sum)
-        A[i, i] = np.sqrt(A[i, i] - A[i, :i] @ A[i, :i])
-
-def upper(A):
-    n = A.shape[0]
-    #pragma sequential for
-    for j in range(n):
-        s = 0.0
-        #pragma simd
-        for k in range(j):
-            s += A[k, j] * A[k, j]
-        A[j, j] = np.sqrt(A[j, j] - s)
-        #pragma parallel for
-        for i in range(j + 1, n):
-            t = 0.0
-            #pragma simd
-            for k in range(j):
-                t += A[k, i] * A[k, j]
-            A[j, i] = (A[j, i] - t) / A[j, j]
-
-def without_root(A):
-    n = A.shape[0]
-    #pragma sequential for
-    for j in range(n):
-        s = 0.0
-        #pragma simd
-        for k in range(j):
-            s += A[j, k] * A[j, k]
-        A[j, j] = A[j, j] - s
-        #pragma parallel for
-        for i in range(j + 1, n):
-            t = 0.0
-            #pragma simd
-            for k in range(j):
-                t += A[i, k] * A[j, k]
-            A[i, j] = (A[i, j] - t) / A[j, j]
-
-def next_row(A):
-    n = A.shape[0] - 1
-    #pragma sequential for
-    for j in range(n):
-        s = 0.0
-        #pragma simd
-        for k in range(j):
-            s += A[j, k] * A[j, k]
-        A[j, j] = np.sqrt(A[j, j] - s)
-        #pragma parallel for
-        for i in range(j + 1, n):
-            t = 0.0
-            #pragma simd
-            for k in range(j):
-                t += A[i, k] * A[j, k]
-            A[i, j] = (A[i, j] - t) / A[j, j]
-
 name, case, dtype = sys.argv[1:4]
-plain = globals()[name]
+plain = getattr(factor_programs, name)
 emulator, f = emulate.Emulator(os.environ["APPY_LIBCUDA"]), appy.jit(backend="cuda", strict=True)(plain)
 for n in [int(a) for a in sys.argv[4:]]:
     rng = np.random.default_rng(n)
@@ -138,15 +51,15 @@ for n in [int(a) for a in sys.argv[4:]]:
     if case == "wider":
         assert (wide[:, n:] == 7).all()
     text = str(appy.explain(f))
-    by = re.search("factorization at line 10: (.*)", text) if name == "columns" else "factorization at line" in text
-    assert not hasattr(by, "group") or by.group(1) == "cuSOLVER 12.1"
+    by = re.search("factorization at line ([0-9]+): (.*)", text)
+    assert not by or (int(by.group(1)) > plain.__code__.co_firstlineno and by.group(2) == "cuSOLVER 12.1")
     print("used", n, int(bool(by)), emulator.calls("cuModuleLoadDataEx"))
 """
 
 
 def used(python, tmp_path, name, case, dtype, *columns, **variables):
     file = tmp_path / "program.py"
-    file.write_text(FACTORS.replace("FOLDER", repr(str(Path(__file__).parent))))
+    file.write_text(FACTORS.replace("FOLDERS", repr([str(HERE), str(HERE.parent / "parity")])))
     variables = {"APPY_CUDA_SHAPE": "given=1", **variables}
     printed = python("-W", "ignore", str(file), name, case, dtype, *map(str, columns), **variables)
     return re.findall(r"^used (\d+) (\d) (\d+)", printed, re.MULTILINE)

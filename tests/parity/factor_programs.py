@@ -109,3 +109,17 @@ def kept(A):
             # pragma 0=>reduction(sum)
             A[i, j] = (A[i, j] - A[i, :j] @ A[j, :j]) / A[j, j]
     return last
+
+
+def guarded(A):
+    try:
+        # pragma sequential for
+        for j in range(A.shape[0]):
+            # pragma 0=>reduction(sum)
+            A[j, j] = np.sqrt(A[j, j] - A[j, :j] @ A[j, :j])
+            # pragma parallel for
+            for i in range(j + 1, A.shape[0]):
+                # pragma 0=>reduction(sum)
+                A[i, j] = (A[i, j] - A[i, :j] @ A[j, :j]) / A[j, j]
+    except KeyboardInterrupt:
+        return j

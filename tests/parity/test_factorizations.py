@@ -94,9 +94,10 @@ def test_strides_that_lapack_has_not(case):
     assert used("columns", case, "f8", 150) == [(150, False)]
 
 
-@pytest.mark.parametrize("name", ["without_root", "next_row", "kept"])
+@pytest.mark.parametrize("name", ["without_root", "next_row", "kept", "guarded"])
 def test_what_is_no_factorization(name):
-    """One of them is: of fewer columns than the matrix has. Of one more a variable is read afterwards."""
+    """One of them is: of fewer columns than the matrix has. Of two more a variable may be read
+    afterwards."""
     assert used(name, "random", "f8", 150) == [(150, name == "next_row")]
 
 

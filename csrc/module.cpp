@@ -17,6 +17,7 @@
 #include "gpu/nvrtc.h"
 #include "gpu/prelude.h"
 #include "gpu/self_test.h"
+#include "gpu/solution.h"
 #include "gpu/solver.h"
 #include "jit.h"
 #include "jit_tuning.h"
@@ -472,6 +473,11 @@ py::dict gpu_compile(const std::string& name, const std::string& text, int compu
   return out;
 }
 
+/// The texts of kernels that no region is compiled to.
+std::vector<std::string> gpu_own_kernels() {
+  return {appy::gpu::solution_source(true).text, appy::gpu::solution_source(false).text};
+}
+
 /// The texts that every generated kernel includes.
 std::vector<std::pair<std::string, std::string>> gpu_headers() {
   return {{"appy_ptx.h", std::string(appy::gpu::ptx_header)},
@@ -562,6 +568,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("gpu_blas", &gpu_blas);
   m.def("gpu_solver", &gpu_solver);
   m.def("gpu_headers", &gpu_headers);
+  m.def("gpu_own_kernels", &gpu_own_kernels);
   m.def("gpu_cache", &gpu_cache);
   m.def("gpu_synchronize", &gpu_synchronize);
   m.def("gpu_self_test", &gpu_self_test, py::arg("ordinal"));

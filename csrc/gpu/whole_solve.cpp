@@ -1,12 +1,9 @@
 #include "gpu/whole_solve.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <type_traits>
-#include <vector>
 
 #include "gpu/operands.h"
+#include "gpu/solution.h"
 
 namespace appy::gpu {
 
@@ -29,58 +26,6 @@ bool is_contiguous(const WholeSolve& solve, size_t vector, std::span<const Word>
 
 Matrix matrix_of(const WholeSolve& solve, std::span<const Word> arguments) {
   return corner(arguments, solve.matrix, solve.type, rows_of(solve, arguments), solve.of.transposed);
-}
-
-/// A zero of x costs about 10 us: more of them are rather the kernel's.
-constexpr size_t kMostZeros = 8;
-
-/// Where x is zero, or nothing if something of it is infinite or no number, or it has too many zeros.
-template <class T>
-std::optional<std::vector<int64_t>> zeros_of(Device& device, Stream stream, uint64_t at, int64_t count) {
-  std::vector<T> values(static_cast<size_t>(count));
-  device.copy_out(values.data(), at, values.size() * sizeof(T), stream);
-  bool finite = true;
-  for (const T v : values) finite &= std::abs(v) <= std::numeric_limits<T>::max();
-  if (!finite) return {};
-  std::vector<int64_t> zeros;
-  for (int64_t i = 0; i < count && zeros.size() <= kMostZeros; ++i) {
-    if (values[static_cast<size_t>(i)] == 0) zeros.push_back(i);
-  }
-  if (zeros.size() > kMostZeros) return {};
-  return zeros;
-}
-
-/// A library may leave out what is multiplied by a zero of x and what divides it. Would that be zero, too: is all of
-/// those columns finite, and their diagonal positive, which keeps a zero's sign?
-template <class T>
-bool may_leave_out(const std::vector<int64_t>& zeros, Device& device, Stream stream, const Matrix& a, bool unit) {
-  if (zeros.empty()) return true;
-  // For each zero the magnitudes in its column, and its element of the diagonal.
-  std::vector<T> told(2 * zeros.size());
-  const size_t bytes = told.size() * sizeof(T);
-  const DeviceMemory memory = device.allocate(bytes, stream);
-  device.set_bytes(memory.address(), 0, bytes, stream);
-  for (size_t k = 0; k < zeros.size(); ++k) {
-    const int64_t j = zeros[k], first = j + (unit ? 1 : 0);
-    const auto element = [&](int64_t i) { return a.at + static_cast<uint64_t>(i * a.row + j * a.column) * sizeof(T); };
-    const uint64_t to = memory.address() + 2 * k * sizeof(T);
-    std::string problem;
-    if (first < a.rows && !add_magnitudes(device, stream, std::is_same_v<T, double>,
-                                          {element(first), a.rows - first, a.row}, to, problem))
-      return false;
-    if (!unit) device.copy(to + sizeof(T), element(j), sizeof(T), stream);
-  }
-  device.copy_out(told.data(), memory.address(), bytes, stream);
-  for (size_t k = 0; k < told.size(); k += 2) {
-    if (!std::isfinite(told[k]) || !(unit || told[k + 1] > 0)) return false;
-  }
-  return true;
-}
-
-template <class T>
-bool is_what_the_loop_has(const WholeSolve& solve, Device& device, Stream stream, const Matrix& a, uint64_t x) {
-  const std::optional<std::vector<int64_t>> zeros = zeros_of<T>(device, stream, x, a.rows);
-  return zeros && may_leave_out<T>(*zeros, device, stream, a, solve.of.unit);
 }
 
 }  // namespace
@@ -122,10 +67,7 @@ std::string solve(const WholeSolve& solve, Device& device, Stream stream, std::s
   const DeviceMemory memory = device.allocate(bytes, stream);
   device.copy(memory.address(), arguments[solve.b], bytes, stream);
   if (!gpu::solve(device, stream, is_double, solve.of.unit, matrix, memory.address(), problem)) return {};
-  if (!(is_double ? is_what_the_loop_has<double>(solve, device, stream, matrix, memory.address())
-                  : is_what_the_loop_has<float>(solve, device, stream, matrix, memory.address())))
-    return {};
-  device.copy(arguments[solve.x], memory.address(), bytes, stream);
+  if (!take_solution(device, stream, is_double, solve.of.unit, matrix, memory.address(), arguments[solve.x])) return {};
   return name_of(*library);
 }
 

@@ -60,6 +60,17 @@ def sample(texts: dict[str, tuple[int, str]]) -> list[tuple[str, int]]:
     return chosen
 
 
+def test_own_kernels_compile(monkeypatch):
+    from appy import _C
+
+    for name in ("APPY_LIBCUDA", "APPY_LIBNVRTC"):
+        monkeypatch.delenv(name, raising=False)
+    for text in _C.gpu_own_kernels():
+        for capability in (80, 90, 100):
+            made = _C.gpu_compile("own.cu", text, capability, [], [])
+            assert not made["ptx"] and not made["log"] and made["architecture"] == capability
+
+
 def test_every_kernel_compiles(monkeypatch):
     texts = kernels.texts()
     assert len(texts) > 1000

@@ -237,7 +237,7 @@ def spmv() -> Case:
 
 def of_the_suite(name: str, arguments: tuple[Any, ...], output: int, bytes: int = 0) -> Case:
     """A kernel of scientific/, in array form on both sides."""
-    compiled = appy.jit(strict=True)(getattr(appy_arrays, name))
+    compiled = appy.jit(strict=True, **appy_arrays.OPTIONS.get(name, {}))(getattr(appy_arrays, name))
     return Case(compiled, by_cupy(name), arguments, bytes, written(output))
 
 

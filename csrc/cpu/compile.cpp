@@ -99,6 +99,11 @@ Isa detect() {
   return found;
 }
 
+bool has_fast_gathers() {
+  const asmjit::CpuInfo& cpu = asmjit::CpuInfo::host();
+  return cpu.isVendor("INTEL") && cpu.features().x86().hasAVX512_FP16();
+}
+
 void read_machine() { asmjit::CpuInfo::host(); }
 
 std::string_view name_of(Isa isa) { return isa == Isa::avx512 ? "AVX-512" : isa == Isa::avx2 ? "AVX2" : "none"; }
@@ -117,7 +122,8 @@ std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, const Options& 
   cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateIntermediate |
                           asmjit::DiagnosticOptions::kValidateAssembler);
 #endif
-  Module module(graph, isa, options.stream_bytes, cc);
+  const bool fast_gathers = options.fast_gathers ? *options.fast_gathers : has_fast_gathers();
+  Module module(graph, isa, options.stream_bytes, fast_gathers, cc);
   Function(module).emit_region();
   for (size_t i = 0; i < module.outlined.size(); ++i) {
     const Outlined outlined = module.outlined[i];

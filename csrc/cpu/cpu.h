@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "ir/ir.h"
@@ -17,6 +18,9 @@ enum class Isa : uint8_t { none, avx2, avx512 };
 
 /// The best instruction set of this machine: none below AVX2+FMA+BMI2; AVX-512 means F, DQ, BW, VL and CD.
 Isa detect();
+/// Are gathers faster than the branches that they save? Sapphire Rapids and later Intel processors do eight in some ten
+/// cycles; Zen 4 takes twice that, Ice Lake with the mitigation of CVE-2022-40982 several times.
+bool has_fast_gathers();
 /// Asks the CPU now what the first compilation would ask it: in a virtual machine that takes a while.
 void read_machine();
 std::string_view name_of(Isa);
@@ -27,6 +31,7 @@ struct Options {
   bool keep_listing = false;
   std::string_view name;      // for the perf map
   int64_t stream_bytes = -1;  // stores of loops that move more go around the caches; -1: the last-level cache's size
+  std::optional<bool> fast_gathers = {};  // has_fast_gathers()
 };
 
 /// Throws Abort for what this backend cannot do.

@@ -4,10 +4,11 @@
 
 namespace appy::cpu {
 
-Module::Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, x86::Compiler& cc)
+Module::Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, bool fast_gathers, x86::Compiler& cc)
     : graph(graph),
       isa(isa),
       stream_bytes(stream_bytes),
+      fast_gathers(fast_gathers),
       cc(cc),
       uses(graph.value_count()),
       user(graph.value_count()),

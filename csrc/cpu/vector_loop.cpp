@@ -126,7 +126,7 @@ void VectorLoop::begin_pass(int unroll, bool masked) {
   loops_.clear();
   exec_ = {};
   may_replay_ = !masked && d_.has_check;
-  first_lane_runs_ = masked && !d_.has_check && !d_.has_varying_if && !d_.has_inner_loop;
+  first_lane_runs_ = masked && !may_be_empty_ && !d_.has_check && !d_.has_varying_if && !d_.has_inner_loop;
 }
 
 void VectorLoop::plan_targets(const ir::Block& body, const std::vector<Regs>& carried) {
@@ -149,7 +149,10 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
   f_.vector_ = this;
   asmjit::Label done = cc_.newLabel(), reduced = cc_.newLabel();
   replay_ = cc_.newLabel();
-  if (bounds.known_trips <= 0 && bounds.least <= 0) {
+  const bool one_vector = bounds.most <= one_vector_up_to();
+  if (one_vector) {
+    may_be_empty_ = true;
+  } else if (bounds.known_trips <= 0 && bounds.least <= 0) {
     cc_.test(bounds.trips, bounds.trips);
     cc_.jz(done);
   }
@@ -173,7 +176,7 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
   asmjit::Label over = cc_.newLabel();
   ending_ = repeats_ ? cc_.newLabel() : replay_;
   cc_.bind(aligned);
-  if (!masked_only_) main_loop(bounds, repeats_ ? over : reduced);
+  if (!masked_only_ && !one_vector) main_loop(bounds, repeats_ ? over : reduced);
   const bool enough = repeats_ && std::max(bounds.known_trips, bounds.least) >= lanes_;
   if (repeats_) {
     cc_.bind(ending_);
@@ -201,6 +204,7 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
   reduce(carried);
   cc_.bind(done);
   f_.vector_ = nullptr;
+  if (one_vector) return;
   f_.module().summary.push_back(f_.module().where(loop_) + ": " + std::to_string(lanes_) + " lanes x " +
                                 std::to_string(main_unroll_) + ", " + std::string(name_of(f_.module().isa)) +
                                 (masked_only_ ? ", masked" : ""));
@@ -514,8 +518,10 @@ void VectorLoop::masked_loop(const Function::Bounds& bounds) {
   }
   leave_level();
   f_.leave_out(nullptr);
-  cc_.sub(left_, lanes_);
-  cc_.jg(head);
+  if (bounds.most > lanes_) {
+    cc_.sub(left_, lanes_);
+    cc_.jg(head);
+  }
   f_.pop_level();
 }
 
@@ -556,6 +562,21 @@ int VectorLoop::scalar_below() const {
   return d_.has_gather ? 16 : lanes_;
 }
 
+int VectorLoop::one_vector_up_to() const {
+  if (!avx512_ || !f_.module().fast_gathers || !d_.has_gather || masked_only_ || scalar_below() == 0) return 0;
+  // The end of a scalar loop of few iterations is mispredicted where each row has its own number of them. Rows that
+  // wait for each other's sums would wait for those across lanes, too.
+  const ir::Op* rows = ir::enclosing_loop(*loop_.parent);
+  if (!rows || rows->code != Opcode::for_ || !rows->loop->parallel || loop_.results.empty()) return 0;
+  if (ir::defined_outside(*loop_.operands[0], *rows->blocks[0]) &&
+      ir::defined_outside(*loop_.operands[1], *rows->blocks[0]))
+    return 0;
+  for (size_t k = 0; k < loop_.results.size(); ++k) {
+    if (!starts_at_zero(k)) return 0;
+  }
+  return lanes_;
+}
+
 void Function::simd_loop(const ir::Op& op, const Bounds& bounds, std::span<const x86::Reg> carried) {
   // Cold blocks refer to the loop after it was emitted.
   vector_loops_.push_back(std::make_shared<VectorLoop>(*this, op));
@@ -565,15 +586,29 @@ void Function::simd_loop(const ir::Op& op, const Bounds& bounds, std::span<const
     vector.emit(bounds, carried);
     return;
   }
-  // Short rows inside another loop: setting up vectors costs more than it gains.
   asmjit::Label many = cc_.newLabel(), done = cc_.newLabel();
-  cc_.cmp(bounds.trips, few);
-  cc_.jae(many);
-  Bounds short_row = bounds;
-  short_row.most = few - 1;
-  sequential_loop(op, short_row, carried);
-  cc_.jmp(done);
-  cc_.bind(many);
+  const int in_one = vector.one_vector_up_to();
+  if (in_one > 0) {
+    asmjit::Label more = cc_.newLabel();
+    cc_.cmp(bounds.trips, in_one);
+    cc_.ja(more);
+    Bounds few_lanes = bounds;
+    few_lanes.most = in_one;
+    vector_loops_.push_back(std::make_shared<VectorLoop>(*this, op));
+    vector_loops_.back()->emit(few_lanes, carried);
+    cc_.jmp(done);
+    cc_.bind(more);
+  }
+  // Short rows inside another loop: setting up vectors costs more than it gains.
+  if (in_one < few - 1) {
+    cc_.cmp(bounds.trips, few);
+    cc_.jae(many);
+    Bounds short_row = bounds;
+    short_row.most = few - 1;
+    sequential_loop(op, short_row, carried);
+    cc_.jmp(done);
+    cc_.bind(many);
+  }
   Bounds enough = bounds;
   enough.least = few;
   vector.emit(enough, carried);

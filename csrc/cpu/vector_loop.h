@@ -34,6 +34,8 @@ class VectorLoop {
   void emit(const Function::Bounds&, std::span<const x86::Reg> carried);
   /// With fewer iterations than this scalar code is faster; 0: never.
   int scalar_below() const;
+  /// Up to so many, which one vector holds, that is faster than scalar code even so; 0: none.
+  int one_vector_up_to() const;
   /// Do all of these have one value, known before the loop?
   bool knows(std::span<ir::Value* const>) const;
 
@@ -397,6 +399,7 @@ class VectorLoop {
   x86::Gp iv_, left_, lane_step_;
   x86::Gp rest_;                  // iterations after those that align a store
   bool first_lane_runs_ = false;  // under the mask of a rest, which nothing inside changes
+  bool may_be_empty_ = false;     // nothing has gone around the mask of no lane
   Stream stream_;
   x86::Gp worth_streaming_, streaming_;  // 0 or 1; the first for the whole loop, the second in the main loop only
   bool stream_only_ = false;             // the loop being emitted is entered to stream

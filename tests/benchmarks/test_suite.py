@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import types
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -334,3 +335,12 @@ def test_every_version_agrees_with_the_reference(side, name, tmp_path):
     for version in found:
         answer = one.first(version)
         assert "first_call" in answer or (side, name, version) in REFUSED, answer
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_pragma_of_ours_says_something(name, tmp_path):
+    for version in sides.SIDES["appy"](tmp_path).versions(name).values():
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            version()(*KERNELS[name].arguments("tiny"))
+        assert not [str(w.message) for w in said]

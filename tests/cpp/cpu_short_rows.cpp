@@ -1,0 +1,66 @@
+// Rows of few elements, each of another number, that are gathered: one vector under a mask where gathers are fast.
+#include <cmath>
+
+#include "cpu_harness.h"
+
+namespace appy::cpu::testing {
+namespace {
+
+/// y[i] = the sum of v[j] * x[c[j]] for j from p[i] to p[i + 1].
+std::string sums(const std::string& type, const std::string& rows = "for parallel annotated",
+                 const std::string& start = "0.0", const std::string& end = "%e") {
+  return "region @r(%m: i64, %k: i64, %p: i32[1,c], %c: i32[1,c], %v: " + type + "[1,c], %x: " + type +
+         "[1,c], %y: " + type + "[1,c]) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n  %s0 = const " + start +
+         " : " + type + "\n  " + rows +
+         " %i = %zero to %m step %one {\n    %b0 = load %p[%i] : i32\n    %b = cast %b0 : i64\n"
+         "    %e0 = load %p[%i + 1] : i32\n    %e = cast %e0 : i64\n"
+         "    %s = for simd annotated %j = " +
+         (end == "%e" ? "%b" : "%zero") + " to " + end + " step %one carry(%t = %s0) : " + type +
+         " {\n      %a = load %v[%j] : " + type + "\n      %q0 = load %c[%j] : i32\n      %q = cast %q0 : i64\n" +
+         "      %g = load %x[%q] : " + type + "\n      %h = mul %a, %g : " + type +
+         "\n      %u = add %t, %h : " + type +
+         "\n      yield %u\n    }\n    store %s, %y[%i]\n    yield\n  }\n  yield\n}\n";
+}
+
+size_t gathers(const std::string& text, bool fast) {
+  auto graph = ir::parse(text);
+  EXPECT_EQ(ir::verify(*graph), "") << text;
+  passes::find("reductions")->run(*graph);
+  const std::string listing = code_of(*graph, Isa::avx512, -1, fast)->listing();
+  size_t count = 0;
+  for (size_t at = 0; (at = listing.find("vgather", at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
+TEST(ShortRows, OneVectorWhereRowsHaveNumbersOfTheirOwn) {
+  if (detect() != Isa::avx512) GTEST_SKIP() << "no AVX-512";
+  for (const char* type : {"f64", "f32"}) EXPECT_EQ(gathers(sums(type), true), gathers(sums(type), false) + 1) << type;
+  for (const std::string& text : {sums("f64", "for"), sums("f64", "for parallel annotated", "1.0"),
+                                  sums("f64", "for parallel annotated", "0.0", "%k")})
+    EXPECT_EQ(gathers(text, true), gathers(text, false)) << text;
+}
+
+TEST(ShortRows, GiveTheSameSums) {
+  for (const char* type : {"f64", "f32"}) {
+    for (const char* start : {"0.0", "-0.0", "1.0"}) {
+      // Rows of 0 to 40 elements, and those of one element behind empty ones.
+      std::vector<int32_t> begin = {0, 0, 1, 1, 2}, column;
+      for (int32_t n = 0; n <= 40; ++n) begin.push_back(begin.back() + n);
+      const int32_t all = begin.back();
+      for (int32_t j = 0; j < all; ++j) column.push_back((j * 7 + 3) % 50);
+      const auto m = static_cast<int64_t>(begin.size() - 1);
+      const auto floats = [&](int64_t n) {
+        if (type == std::string("f64")) return array_arg(counting<double>(static_cast<size_t>(n)), {n});
+        return array_arg(counting<float>(static_cast<size_t>(n)), {n});
+      };
+      expect_same(sums(type, "for parallel annotated", start),
+                  {scalar_arg(word(m)), scalar_arg(word(int64_t{0})), array_arg(begin, {m + 1}),
+                   array_arg(column, {all}), floats(all), floats(50), floats(m)},
+                  4, 2);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace appy::cpu::testing

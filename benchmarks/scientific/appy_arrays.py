@@ -88,6 +88,7 @@ def gramschmidt(A):
     n = A.shape[1]
     Q = appy.zeros_like(A)
     R = appy.zeros((n, n), dtype=A.dtype)
+    # pragma sequential for
     for k in range(n):
         # pragma 0=>reduction(sum)
         R[k, k] = np.sqrt(A[:, k] @ A[:, k])

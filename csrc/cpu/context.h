@@ -22,6 +22,7 @@ struct Context {
   Memory* memory = nullptr;           // of the arrays that this thread makes
   runtime::Arrays* arrays = nullptr;  // makes those that escape
   bool no_memory = false;             // why the status is interrupted
+  bool spread = false;                // the region's last parallel loop ran on several threads
 };
 
 using RegionEntry = int64_t (*)(Context*, const ir::Word* args, ir::Word* results);

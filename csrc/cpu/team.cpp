@@ -21,6 +21,9 @@ namespace {
 
 /// Below this a loop is not worth waking anybody: 20 us in units of ParallelLoop::cost.
 constexpr int64_t kSmall = 20'000 * 16;
+/// The same where the loop before was worth it: to fetch from the others' caches what they have stored there takes
+/// longer than to wake them.
+constexpr int64_t kSmallWhereSpread = kSmall / 4;
 /// More rows of partial results would only lengthen the combining loop.
 constexpr int64_t kMaxRows = 256;
 
@@ -124,11 +127,13 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
   int64_t threads = context->threads;
   if (loop->threads > 0) threads = std::min(threads, loop->threads);
   threads = std::min(threads, trips);
-  if (threads > 1 && (trips >= kSmall || trips * std::max<int64_t>(1, loop->cost) >= kSmall)) {
+  const int64_t least = context->spread ? kSmallWhereSpread : kSmall;
+  if (threads > 1 && (trips >= least || trips * std::max<int64_t>(1, loop->cost) >= least)) {
     threads = std::min<int64_t>(threads, runtime::default_threads());
   } else {
     threads = 1;
   }
+  context->spread = threads > 1;
   threads = std::max<int64_t>(1, threads);
   team.threads = static_cast<int>(threads);
   if (loop->chunk > 0 && threads > 1) {

@@ -26,6 +26,23 @@ Value* blocks_of(Emit& e, Value* columns, bool alone) {
   return e.select(e.le(columns, e.i64(few_columns)), e.i64(1), e.op(Opcode::mul_, {pairs, e.i64(2)}));
 }
 
+/// The rows in [first, last), several at a time: their sums are loaded and stored less often, and memory answers more
+/// streams faster.
+void each_row(Context& c, Value* first, Value* last, const std::function<void(std::span<Value* const>)>& body) {
+  Emit e(c);
+  Value* together = e.i64(rows_together);
+  Value* groups = e.op(Opcode::floordiv_, {e.op(Opcode::sub_, {last, first}), together});
+  emit_loop(c, e.i64(0), groups, {}, [&](Value* group) {
+    std::vector<Value*> rows;
+    Value* start = e.op(Opcode::add_, {first, e.op(Opcode::mul_, {group, together})});
+    for (int64_t r = 0; r < rows_together; r++) rows.push_back(r ? e.op(Opcode::add_, {start, e.i64(r)}) : start);
+    body(rows);
+  });
+  emit_loop(c, e.op(Opcode::add_, {first, e.op(Opcode::mul_, {groups, together})}), last, {}, [&](Value* row) {
+    body({&row, 1});
+  });
+}
+
 [[noreturn]] void refuse_shapes(Context& c, const char* what) {
   refuse(c, AbortId::operands_, std::string("a ") + what + " of arrays with these numbers of dimensions");
 }
@@ -80,6 +97,114 @@ bool arranges(std::span<const Said> said) {
   return said[0].simd || said[2].simd ||
          std::any_of(said.begin(), said.end(), [](const Said& s) { return s.small || s.block || s.in_reg; });
 }
+
+/// Is the statement in loops that all run in order, one at least?
+bool runs_again(Context& c) {
+  const ir::Op* loop = ir::enclosing_loop(*c.builder().block());
+  if (!loop) return false;
+  for (; loop; loop = ir::enclosing_loop(*loop->parent)) {
+    if (loop->code == Opcode::for_ && (loop->loop->parallel || loop->loop->simd)) return false;
+  }
+  return true;
+}
+
+/// Sums down columns, for the j-th one of term(i, j) over all rows, where a loop comes back to them: each worker adds
+/// up the rows that are its own in loops over rows, too, and has in its caches. Of few rows, or where there are many
+/// more columns, it adds up all rows of its columns.
+class SumsOfRows {
+ public:
+  using Term = std::function<Value*(Value* row, Value* column)>;
+
+  SumsOfRows(Context& c, DType dtype, Value* rows, Value* columns, bool lanes, int64_t le, Opcode add, Term term)
+      : c_(c),
+        e_(c),
+        dtype_(dtype),
+        rows_(rows),
+        columns_(columns),
+        lanes_(lanes),
+        le_(le),
+        add_(add),
+        term_(std::move(term)) {}
+
+  void emit(const std::function<void(Value* sum, Value* column)>& store) {
+    const int64_t workers = c_.workers();
+    // What a worker has must be much more than the sums of all.
+    Value* tall = e_.both(e_.ge(rows_, e_.i64(kRowsOfEach * workers * workers)),
+                          e_.le(columns_, mul(rows_, e_.i64(kMostColumns))));
+    Value* parts = e_.select(tall, e_.i64(workers), e_.i64(1));
+    Value* const shape[] = {parts, columns_};
+    partial_ = allocate(c_, dtype_, shape);
+    Value* blocks = e_.select(tall, e_.i64(1), blocks_of(e_, columns_, true));
+    Value *height = e_.ceiling(rows_, parts), *width = e_.ceiling(columns_, blocks);
+    loop(e_.i64(0), mul(parts, blocks), {.parallel = true}, [&](Value* share) {
+      Value* part = e_.op(Opcode::floordiv_, {share, blocks});
+      Value* top = least(mul(part, height), rows_);
+      Value* first = mul(e_.op(Opcode::sub_, {share, mul(part, blocks)}), width);
+      share_of(part, top, least(add(top, height), rows_), first, least(add(first, width), columns_));
+    });
+    loop(e_.i64(0), columns_, {.parallel = true, .simd = lanes_}, [&](Value* j) {
+      Value* const zero[] = {load(e_.i64(0), j)};
+      ir::Loop in_order;
+      in_order.annotated = true;
+      store(emit_loop(c_, e_.i64(1), parts, zero, in_order,
+                      [&](Value* part, std::span<Value* const> sum) {
+                        return std::vector<Value*>{e_.op(add_, {sum[0], load(part, j)})};
+                      })[0],
+            j);
+    });
+  }
+
+ private:
+  static constexpr int64_t kRowsOfEach = 8, kMostColumns = 4;
+  struct How {
+    bool parallel = false, simd = false;
+  };
+
+  Value* add(Value* a, Value* b) { return e_.op(Opcode::add_, {a, b}); }
+  Value* mul(Value* a, Value* b) { return e_.op(Opcode::mul_, {a, b}); }
+  Value* least(Value* a, Value* b) { return e_.op(Opcode::pymin_, {a, b}); }
+
+  void loop(Value* low, Value* high, How how, const std::function<void(Value*)>& body) {
+    ir::Loop attributes;
+    attributes.parallel = how.parallel;
+    attributes.simd = how.simd;
+    if (how.simd) attributes.le = le_;
+    attributes.annotated = true;
+    emit_loop(c_, low, high, std::move(attributes), body);
+  }
+
+  Value* load(Value* part, Value* j) {
+    Value* const at[] = {part, j};
+    return c_.builder().load(partial_->base.value, at);
+  }
+  void store(Value* v, Value* part, Value* j) {
+    Value* const at[] = {part, j};
+    c_.builder().store(v, partial_->base.value, at);
+  }
+
+  void share_of(Value* part, Value* top, Value* bottom, Value* first, Value* last) {
+    const auto columns = [&](const std::function<void(Value*)>& body) { loop(first, last, {.simd = lanes_}, body); };
+    columns([&](Value* j) { store(e_.number(dtype_, 0), part, j); });
+    const auto add_rows = [&](std::span<Value* const> rows) {
+      columns([&](Value* j) {
+        Value* sum = load(part, j);
+        for (Value* row : rows) sum = e_.op(add_, {sum, term_(row, j)});
+        store(sum, part, j);
+      });
+    };
+    each_row(c_, top, bottom, add_rows);
+  }
+
+  Context& c_;
+  Emit e_;
+  const DType dtype_;
+  Value *const rows_, *const columns_;
+  const bool lanes_;
+  const int64_t le_;
+  const Opcode add_;
+  const Term term_;
+  TensorRef partial_;
+};
 
 }  // namespace
 
@@ -188,6 +313,19 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
   plan(c, {shape, kept_names, dims, {}, false});
   const bool lanes = c.auto_simd() || said[inner].simd;
   const bool threads = !said[inner].named() || (said[inner].parallel && !said[inner].small);
+  if (alone && threads && !said[inner].block && dims.size() == 1 && c.workers() > 1 && runs_again(c)) {
+    std::vector<Value*> at(extents.size(), e.i64(0));
+    const auto element = [&](Value* row, Value* j) {
+      at.back() = row;
+      at[inner] = j;
+      return term(c, at);
+    };
+    SumsOfRows(c, dtype, sums[0], extents[inner], lanes, said[inner].le, add, element).emit([&](Value* sum, Value* j) {
+      at[inner] = j;
+      store(sum, at);
+    });
+    return out;
+  }
   const Mapping outer_loops = plan(c, {others, kept_names, {}, {}, false});
   const auto element = [&](Index rows_index) {
     std::vector<Value*> at(rows_index.begin(), rows_index.end());
@@ -223,16 +361,7 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
       };
       accumulate(c, std::span(dims).first(dims.size() - 1), {}, Order::kept, [&](Index k, std::span<Value* const>) {
         std::copy(k.begin(), k.end(), at.begin() + static_cast<ptrdiff_t>(result));
-        // Several rows at a time: the sums are loaded and stored less often, and memory answers more streams faster.
-        Value* together = e.i64(rows_together);
-        Value* groups = e.op(Opcode::floordiv_, {sums.back(), together});
-        emit_loop(c, e.i64(0), groups, {}, [&](Value* group) {
-          std::vector<Value*> rows;
-          Value* start = e.op(Opcode::mul_, {group, together});
-          for (int64_t r = 0; r < rows_together; r++) rows.push_back(r ? e.op(Opcode::add_, {start, e.i64(r)}) : start);
-          add_rows(rows);
-        });
-        emit_loop(c, e.op(Opcode::mul_, {groups, together}), sums.back(), {}, [&](Value* row) { add_rows({&row, 1}); });
+        each_row(c, e.i64(0), sums.back(), add_rows);
         return std::vector<Value*>{};
       });
     });

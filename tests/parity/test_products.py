@@ -240,6 +240,50 @@ def test_sums_of_columns_add_several_rows_at_a_time(shape, dtype):
         assert text.count("= load %a[8*") == 16  # eight rows of each sum
 
 
+def projected(a, y, steps):
+    # pragma sequential for
+    for k in range(steps):
+        # pragma 0=>parallel
+        x = y @ a[:, k:]
+        # pragma 0=>parallel 1=>simd
+        a[:, k:] -= np.outer(y, x)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_in_a_loop_workers_add_up_rows_of_their_own(dtype, threads):
+    """Where rows are many for so many threads, and columns at most four times as many, and elsewhere."""
+    rng = np.random.default_rng(0)
+    compiled = appy.jit(strict=True, threads=threads)(projected)
+    for rows in (0, 1, 31, 32, 33, 72, 100):
+        for columns in (1, 2, 9, 129, 4 * rows + 2, 1030):
+            a, y = rng.integers(-3, 4, (rows, columns)), rng.integers(-1, 2, rows) * (rng.random(rows) < 0.2)
+            want, got = a.astype(dtype), a.astype(dtype)
+            y = y.astype(dtype)
+            steps = min(3, columns)
+            projected(want, y, steps)
+            compiled(got, y, steps)
+            np.testing.assert_array_equal(got, want)  # of small integers, in any order of the sums
+
+
+def test_booleans_in_a_loop_are_joined():
+    @appy.jit(strict=True, threads=2)
+    def reached(a, y, steps):
+        # pragma sequential for
+        for _ in range(steps):
+            # pragma 0=>parallel
+            y[:] = y @ a
+
+    a, y = np.eye(90, dtype=bool) | (np.random.default_rng(0).random((90, 90)) < 0.005), np.zeros(90, bool)
+    y[::9] = True
+    want = y.copy()
+    for _ in range(4):
+        want[:] = want @ a
+    reached(a, y, 4)
+    np.testing.assert_array_equal(y, want)
+    assert 0 < want.sum() < 90
+
+
 @pytest.mark.parametrize("n", [1, 7, 8, 16, 33, 100])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_several_sums_inside_a_simd_loop(n, dtype):

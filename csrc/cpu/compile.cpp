@@ -122,8 +122,7 @@ std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, const Options& 
   cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateIntermediate |
                           asmjit::DiagnosticOptions::kValidateAssembler);
 #endif
-  const bool fast_gathers = options.fast_gathers ? *options.fast_gathers : has_fast_gathers();
-  Module module(graph, isa, options.stream_bytes, fast_gathers, cc);
+  Module module(graph, isa, options.stream_bytes, options.fast_gathers.value_or(has_fast_gathers()), cc);
   Function(module).emit_region();
   for (size_t i = 0; i < module.outlined.size(); ++i) {
     const Outlined outlined = module.outlined[i];

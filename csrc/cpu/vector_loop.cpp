@@ -126,7 +126,7 @@ void VectorLoop::begin_pass(int unroll, bool masked) {
   loops_.clear();
   exec_ = {};
   may_replay_ = !masked && d_.has_check;
-  first_lane_runs_ = masked && !may_be_empty_ && !d_.has_check && !d_.has_varying_if && !d_.has_inner_loop;
+  first_lane_runs_ = masked && !one_vector_ && !d_.has_check && !d_.has_varying_if && !d_.has_inner_loop;
 }
 
 void VectorLoop::plan_targets(const ir::Block& body, const std::vector<Regs>& carried) {
@@ -149,10 +149,8 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
   f_.vector_ = this;
   asmjit::Label done = cc_.newLabel(), reduced = cc_.newLabel();
   replay_ = cc_.newLabel();
-  const bool one_vector = bounds.most <= one_vector_up_to();
-  if (one_vector) {
-    may_be_empty_ = true;
-  } else if (bounds.known_trips <= 0 && bounds.least <= 0) {
+  one_vector_ = bounds.most <= one_vector_up_to();
+  if (!one_vector_ && bounds.known_trips <= 0 && bounds.least <= 0) {
     cc_.test(bounds.trips, bounds.trips);
     cc_.jz(done);
   }
@@ -176,7 +174,7 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
   asmjit::Label over = cc_.newLabel();
   ending_ = repeats_ ? cc_.newLabel() : replay_;
   cc_.bind(aligned);
-  if (!masked_only_ && !one_vector) main_loop(bounds, repeats_ ? over : reduced);
+  if (!masked_only_ && !one_vector_) main_loop(bounds, repeats_ ? over : reduced);
   const bool enough = repeats_ && std::max(bounds.known_trips, bounds.least) >= lanes_;
   if (repeats_) {
     cc_.bind(ending_);
@@ -204,14 +202,14 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
   reduce(carried);
   cc_.bind(done);
   f_.vector_ = nullptr;
-  if (one_vector) return;
+  if (one_vector_) return;
   f_.module().summary.push_back(f_.module().where(loop_) + ": " + std::to_string(lanes_) + " lanes x " +
                                 std::to_string(main_unroll_) + ", " + std::string(name_of(f_.module().isa)) +
                                 (masked_only_ ? ", masked" : ""));
 }
 
 void VectorLoop::setup_accumulators(std::span<const x86::Reg> carried) {
-  unroll_ = masked_only_ ? 1 : main_unroll_;
+  unroll_ = masked_only_ || one_vector_ ? 1 : main_unroll_;
   for (size_t i = 0; i < carried.size(); ++i) {
     const DType t = loop_.results[i]->type.dtype;
     const Combiner c = loop_.loop->carried[i].combiner;
@@ -516,9 +514,9 @@ void VectorLoop::masked_loop(const Function::Bounds& bounds) {
     cc_.test(failed_.r32(), failed_.r32());
     cc_.jnz(f_.cold([this] { f_.leave(runtime::Status::failed); }));
   }
-  leave_level();
   f_.leave_out(nullptr);
-  if (bounds.most > lanes_) {
+  if (!one_vector_) {
+    leave_level();
     cc_.sub(left_, lanes_);
     cc_.jg(head);
   }

@@ -399,7 +399,7 @@ class VectorLoop {
   x86::Gp iv_, left_, lane_step_;
   x86::Gp rest_;                  // iterations after those that align a store
   bool first_lane_runs_ = false;  // under the mask of a rest, which nothing inside changes
-  bool may_be_empty_ = false;     // nothing has gone around the mask of no lane
+  bool one_vector_ = false;       // all that it runs, or nothing: no branch goes around it
   Stream stream_;
   x86::Gp worth_streaming_, streaming_;  // 0 or 1; the first for the whole loop, the second in the main loop only
   bool stream_only_ = false;             // the loop being emitted is entered to stream

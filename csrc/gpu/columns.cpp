@@ -115,6 +115,22 @@ void Writer::along_all_rows(const Op& op, const std::string& n) {
   close();
 }
 
+/// Rows of a column that a thread changes, several at a time: no load of the next one moves in front of a store by
+/// itself. Declares where the rest begins.
+void Writer::rows_together(const Op& op, const std::string& k, const std::string& n) {
+  constexpr int kTogether = 4;
+  const std::string step = "(kBlock / kColumns)", all = std::to_string(kTogether),
+                    but_one = std::to_string(kTogether - 1);
+  put("i64 " + k + " = threadIdx.x / kColumns;");
+  open(not_unrolled(true) + "for (; " + mine_ + " && " + k + " < " + n + " - " + but_one + " * " + step + "; " + k +
+       " += " + all + " * " + step + ")");
+  loops_.push_back(&op);
+  std::vector<Names::Scope> copies = declare_copies(op, kTogether, k, " * " + step);
+  side_by_side(op, nullptr, copies, [&](const Op& each) { statement(each); });
+  loops_.pop_back();
+  close();
+}
+
 /// A load, which may be of what a loop over rows has in registers.
 void Writer::load(const Op& op) {
   const auto kept = kept_.find(&op), keeps = keeps_.find(&op);

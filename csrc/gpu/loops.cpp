@@ -393,10 +393,13 @@ void Writer::along_lanes(const Op& op) {
     open("else");
   }
   copies_ = !columns_ && only_copies(op);  // which the thread does not wait for
-  const std::string mine = columns_ && passes::writes(op) ? mine_ + " && " : "";
-  open(not_unrolled(copies_ || copies_back(op) || is_beside_steps(op)) + "for (i64 " + k +
-       (columns_ ? " = threadIdx.x / kColumns; " : " = team.lane; ") + mine + k + " < " + n + "; " + k +
-       (columns_ ? " += kBlock / kColumns)" : " += kLanes)"));
+  const bool changes = columns_ && passes::writes(op);
+  const std::string mine = changes ? mine_ + " && " : "", step = columns_ ? "kBlock / kColumns" : "kLanes",
+                    first = columns_ ? "threadIdx.x / kColumns" : "team.lane";
+  const bool together = changes && can_interleave(op, nullptr);
+  if (together) rows_together(op, k, n);
+  open(not_unrolled(together || copies_ || copies_back(op) || is_beside_steps(op)) + "for (" +
+       (together ? "" : "i64 " + k + " = " + first) + "; " + mine + k + " < " + n + "; " + k + " += " + step + ")");
   loops_.push_back(&op);
   declare_variable(op, k);
   if (keeps_last(op)) put(at_ + " = " + k + ";");

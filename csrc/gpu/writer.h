@@ -116,6 +116,7 @@ class Writer {
   bool takes_all_rows(const ir::Op& lanes) const;
   void find_kept(const ir::Op& columns);
   void along_all_rows(const ir::Op&, const std::string& trips);
+  void rows_together(const ir::Op&, const std::string& k, const std::string& n);
   void load(const ir::Op&);
 
   // unroll.cpp

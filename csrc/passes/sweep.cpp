@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "ir/builder.h"
-#include "passes/copier.h"
 #include "passes/loops.h"
+#include "passes/producer.h"
 #include "passes/range.h"
 #include "passes/subscripts.h"
 
@@ -25,7 +25,6 @@ namespace appy::passes {
 
 using ir::Block;
 using ir::Builder;
-using ir::Effect;
 using ir::Op;
 using ir::Opcode;
 using ir::Value;
@@ -38,73 +37,11 @@ constexpr int64_t kColumns = 128;
 /// other's at the ends of every row: two then take longer than one.
 constexpr int64_t kColumnsOfOne = 960;
 
-bool is_constant(const Value& v, int64_t n) { return constant(v) == n; }
-
-bool counts_up(const Op& loop) { return is_constant(*loop.operands[2], 1) && carried_count(loop) == 0; }
-
-bool counts_from_zero(const Op& loop) { return counts_up(loop) && is_constant(*loop.operands[0], 0); }
-
 /// Where the op has this code and `operand` is one of two, the other one; else null.
 const Value* other_operand(const Value& v, Opcode code, const Value& operand) {
   if (!v.op || v.op->code != code) return nullptr;
   if (v.op->operands[0] == &operand) return v.op->operands[1];
   return v.op->operands[1] == &operand ? v.op->operands[0] : nullptr;
-}
-
-/// v == term * scale + offset in dimension d of the access.
-bool is_row(const Op& access, size_t d, const Value& term, int64_t scale, int64_t offset) {
-  const Affine a = row(access, d);
-  return a.terms.size() == 1 && a.coef(term) == scale && a.constant == offset;
-}
-
-/// for i in [0, rows): values of the row; for j in [0, columns): values of the element; store of [i, j].
-struct Producer {
-  Op* loop = nullptr;
-  Op* inner = nullptr;
-  Op* store = nullptr;
-  int64_t row_bytes = 0;  // loaded for a row
-  std::set<const Value*> reads;
-
-  const Value* view() const { return store->view(); }
-};
-
-bool read_producer(Op& loop, Producer& p) {
-  if (!is_for(loop) || !has_permission(loop) || !counts_from_zero(loop) || loop.loop->collapse != 1) return false;
-  p.loop = &loop;
-  for (Op* op = body_of(loop).first; op; op = op->next) {
-    if (op->code == Opcode::yield_ || op->code == Opcode::poll_) continue;
-    if (is_for(*op)) {
-      if (p.inner || !has_permission(*op) || !counts_from_zero(*op)) return false;
-      p.inner = op;
-    } else if (op->code == Opcode::load_ && !p.inner) {
-      p.row_bytes += ir::size_of(op->result()->type.dtype);
-      p.reads.insert(op->view());
-    } else if (!ir::is_pure(op->code)) {
-      return false;
-    }
-  }
-  if (!p.inner || p.inner->loop->annotated != loop.loop->annotated) return false;
-  if (!ir::defined_outside(*p.inner->operands[1], body_of(loop))) return false;
-  for (Op* op = body_of(*p.inner).first; op; op = op->next) {
-    if (op->code == Opcode::yield_ || op->code == Opcode::poll_) continue;
-    if (op->code == Opcode::store_ && !p.store) {
-      p.store = op;
-    } else if (op->code == Opcode::load_ && !p.store) {
-      p.reads.insert(op->view());
-    } else if (!ir::is_pure(op->code)) {
-      return false;
-    }
-  }
-  if (!p.store || p.view()->type.rank != 2) return false;
-  const Value &i = *induction(loop), &j = *induction(*p.inner);
-  if (!is_row(*p.store, 0, i, 1, 0) || !is_row(*p.store, 1, j, 1, 0)) return false;
-  // Of what it writes it reads that very element only.
-  bool own = true;
-  ir::walk(body_of(loop), [&](const Op& op) {
-    if (op.code == Opcode::load_ && op.view() == p.view()) own &= same_element(op, *p.store);
-  });
-  p.reads.erase(p.view());
-  return own;
 }
 
 /// A load of row scale * r + offset, r being the variable of the loop `rows`, in a loop over a block of columns.
@@ -125,7 +62,7 @@ class Sweeper {
       next = op->next;
       Producer producer;
       if (read_producer(*op, producer)) {
-        if (Op* sums = next_loop(producer); sums && fits(producer, *sums)) {
+        if (Op* sums = loop_behind(producer); sums && fits(producer, *sums)) {
           merge(producer, *sums);
           changed = true;
           continue;
@@ -137,21 +74,9 @@ class Sweeper {
   }
 
  private:
-  /// The next loop of the block, if the producer can run there.
-  static Op* next_loop(const Producer& p) {
-    for (Op* op = p.loop->next; op; op = op->next) {
-      if (is_for(*op)) return op;
-      const Effect effect = ir::info(op->code).effect;
-      const bool passed =
-          effect == Effect::pure || effect == Effect::alloc || (effect == Effect::load && op->view() != p.view());
-      if (!passed) return nullptr;
-    }
-    return nullptr;
-  }
-
   bool fits(const Producer& p, const Op& sums) {
     const ir::Loop &x = *p.loop->loop, &y = *sums.loop;
-    if (!has_permission(sums) || !counts_from_zero(sums) || x.annotated != y.annotated) return false;
+    if (!has_permission(sums) || !counts_all(sums) || x.annotated != y.annotated) return false;
     if (x.schedule != y.schedule || x.chunk != y.chunk || x.threads != y.threads || y.collapse != 1) return false;
     if (p.row_bytes >= kColumns * ir::size_of(p.view()->type.dtype)) return false;
     loads_.clear();
@@ -171,9 +96,9 @@ class Sweeper {
   static bool read_load(Op& op, const Op& sums, Load& load) {
     load.op = &op;
     load.lanes = op.parent->owner;
-    if (!load.lanes || !is_for(*load.lanes) || !counts_up(*load.lanes)) return false;
+    if (!load.lanes || !is_for(*load.lanes) || !counts_by_one(*load.lanes)) return false;
     load.rows = load.lanes->parent->owner;
-    if (!load.rows || !is_for(*load.rows) || !counts_up(*load.rows) || load.rows->parent != &body_of(sums))
+    if (!load.rows || !is_for(*load.rows) || !counts_by_one(*load.rows) || load.rows->parent != &body_of(sums))
       return false;
     if (load.lanes->loop->annotated != sums.loop->annotated) return false;
     if (!is_row(op, 1, *induction(*load.lanes), 1, 0)) return false;
@@ -184,16 +109,6 @@ class Sweeper {
     load.scale = static_cast<int64_t>(at.coef(r));
     load.offset = static_cast<int64_t>(at.constant);
     return true;
-  }
-
-  bool equal(const Value& a, const Value& b, const Op& where) {
-    if (&a == &b) return true;
-    Affine below = ranges_->affine(a, where);
-    below.add(ranges_->affine(b, where), -1);
-    if (below.is_constant()) return below.constant == 0;
-    Affine above;
-    above.add(below, -1);
-    return ranges_->proves_nonpositive(below, where) && ranges_->proves_nonpositive(above, where);
   }
 
   /// Block b of the count holds [b * width, min(b * width + width, columns)), the width being columns / count, rounded
@@ -209,7 +124,7 @@ class Sweeper {
     if (!width || !high->op || high->op->code != Opcode::pymin_) return false;
     const Value *end = high->op->operands[0], *last = high->op->operands[1];
     if (other_operand(*end, Opcode::add_, *low) != width) std::swap(end, last);
-    if (other_operand(*end, Opcode::add_, *low) != width || !equal(*last, columns, sums)) return false;
+    if (other_operand(*end, Opcode::add_, *low) != width || !equal(*ranges_, *last, columns, sums)) return false;
     if (!width->op || width->op->code != Opcode::floordiv_ || width->op->operands[1] != &count) return false;
     Affine rest = ranges_->affine(*width->op->operands[0], sums);
     rest.add(ranges_->affine(*last, sums), -1);
@@ -223,9 +138,9 @@ class Sweeper {
   bool covers_rows(const Producer& p, const Op& sums) {
     const Value& rows = *p.loop->operands[1];
     const Load& first = loads_[0];
-    if (!is_constant(*first.rows->operands[0], 0)) return false;
+    if (constant(*first.rows->operands[0]) != 0) return false;
     const auto together = static_cast<size_t>(first.scale);
-    if (together == 1) return loads_.size() == 1 && equal(*first.rows->operands[1], rows, sums);
+    if (together == 1) return loads_.size() == 1 && equal(*ranges_, *first.rows->operands[1], rows, sums);
     if (loads_.size() != together + 1) return false;
     std::set<int64_t> offsets;
     for (size_t k = 0; k < together; ++k) {
@@ -237,7 +152,7 @@ class Sweeper {
     const Value& groups = *first.rows->operands[1];
     const Value* scale = other_operand(*rest.rows->operands[0], Opcode::mul_, groups);
     const Value& all = *rest.rows->operands[1];
-    if (!scale || !is_constant(*scale, first.scale) || !equal(all, rows, sums)) return false;
+    if (!scale || constant(*scale) != first.scale || !equal(*ranges_, all, rows, sums)) return false;
     if (!groups.op || groups.op->operands.size() != 2 || groups.op->operands[0] != &all) return false;
     const auto by = constant(*groups.op->operands[1]);
     const bool divides = groups.op->code == Opcode::floordiv_ ? by == first.scale
@@ -253,7 +168,6 @@ class Sweeper {
     p.loop->parent->remove(p.loop);
     std::vector<Value*> to(graph_.value_count());
     for (const Load& load : loads_) {
-      Copier copier(graph_);
       Builder b(graph_);
       b.set_loc(p.loop->loc);
       b.set_before(load.lanes);
@@ -261,17 +175,8 @@ class Sweeper {
       Value* at = r;
       if (load.scale != 1) at = b.op(Opcode::mul_, {r, b.i64(load.scale)});
       if (load.offset != 0) at = b.op(Opcode::add_, {at, b.i64(load.offset)});
-      copier.map(induction(*p.loop), at);
-      copier.map(induction(*p.inner), induction(*load.lanes));
-      const auto copy_all = [&](const Block& from, Op* before) {
-        for (const Op* op = from.first; op; op = op->next) {
-          if (op == p.inner || op->code == Opcode::yield_ || op->code == Opcode::poll_) continue;
-          before->parent->insert_before(before, copier.copy(*op));
-        }
-      };
-      copy_all(body_of(*p.loop), load.lanes);
-      copy_all(body_of(*p.inner), load.op);
-      to[load.op->result()->id] = copier.of(p.store->operands[0]);
+      Value* element = copy_element(graph_, p, *at, *load.lanes, *induction(*load.lanes), *load.op);
+      to[load.op->result()->id] = element;
       load.op->parent->remove(load.op);
     }
     ir::replace_uses(graph_, to);

@@ -263,6 +263,17 @@ def orthogonal(a, q, r):
                 a[i, j] -= q[i, k] * r[k, j]
 
 
+def swept(a, u, y, x, steps):
+    # pragma sequential for
+    for t in range(steps):
+        # pragma 0=>parallel 1=>simd
+        a += np.outer(u, x)
+        # pragma 0=>parallel
+        x[:] = 1e-3 * (y @ a)
+        # pragma 0=>parallel
+        u[:] = 0.5 * u + a[:, 7]
+
+
 def _tall(rows, columns):
     return lambda rng: (rng.uniform(1, 2, (rows, columns)), np.zeros((rows, columns)), np.zeros((columns, columns)))
 
@@ -299,5 +310,7 @@ SYNCHRONISED["boxes"] = (jacobi_2d, lambda rng: (rng.uniform(-1, 1, (180, 190)),
 # Columns that a block takes in one go, and others that all blocks divide among them.
 SYNCHRONISED["short_columns"] = (orthogonal, _tall(40, 9))
 SYNCHRONISED["long_columns"] = (orthogonal, _tall(2100, 4))
+# Columns enough for elements to be made where they are added up.
+SYNCHRONISED["swept"] = (swept, lambda rng: (*(rng.uniform(-1, 1, s) for s in [(30, 1100), 30, 30, 1100]), 3))
 # Columns of which each block has several groups.
 SYNCHRONISED["many_columns"] = (orthogonal, _tall(64, 30))

@@ -85,7 +85,8 @@ class Estimate {
       iv = std::nullopt;
       return {kUsualTrips, {}};
     }
-    iv = middle(*lower, *upper);
+    // Of one iteration that one.
+    iv = middle(*lower, sub(*upper, {1, {}}));
     return max(div(sub(*upper, *lower), *step), {0, {}});
   }
 
@@ -114,7 +115,7 @@ class Estimate {
       case Opcode::mul_:
         return mul(*a, *b);
       case Opcode::floordiv_:
-        return div(*a, *b);
+        return floor(div(*a, *b));
       case Opcode::shr_:
         if (b->varies()) return std::nullopt;
         return mul(*a, {std::exp2(-b->known), {}});
@@ -161,6 +162,9 @@ class Estimate {
   Number div(const Number& a, const Number& b) {
     if (!b.varies() && b.known == 1) return a;
     return made(a, b, a.known / b.known, [&](auto to, auto x, auto y) { cc_.vdivsd(to, x, y); });
+  }
+  Number floor(const Number& a) {
+    return made(a, a, std::floor(a.known), [&](auto to, auto x, auto) { cc_.vroundsd(to, x, x, 1); });
   }
   // Where an operand is NaN (of 0 / 0) the second one.
   Number min(const Number& a, const Number& b) {

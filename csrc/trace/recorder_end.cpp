@@ -70,8 +70,8 @@ std::vector<bool> live_variables(PyCodeObject* code, const std::vector<Instructi
   for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(code->co_names); ++n) {
     // What looks into the frame sees every variable.
     const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_names, n));
-    for (const char* looks :
-         {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack", "breakpoint", "set_trace"}) {
+    for (const char* looks : {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack",
+                              "breakpoint", "set_trace", "evaluate", "query"}) {
       if (name && std::strcmp(name, looks) == 0) return std::vector<bool>(variables, true);
     }
   }
@@ -125,16 +125,20 @@ std::vector<bool> live_variables(PyCodeObject* code, const std::vector<Instructi
   return out;
 }
 
-/// Only loops inside the first one, of the instructions from offset `begin` on, have this variable.
-bool counts_inside(const std::vector<Instruction>& text, int begin, int end, size_t slot) {
+/// Only loops inside the first one, of the instructions from offset `begin` on, set this variable.
+bool set_inside(const std::vector<Instruction>& text, int begin, int end, size_t slot) {
+  size_t inside = 0;  // where the loop inside ends that reaches furthest
   bool outermost = true, found = false;
-  for (size_t k = 0; k + 1 < static_cast<size_t>(end); ++k) {
-    if (text[k].offset < begin || text[k].op != Op::for_iter_) continue;
-    const Instruction& next = text[k + 1];
-    const bool counts = next.op == Op::store_fast_ && static_cast<size_t>(next.arg) == slot;
-    if (outermost && counts) return false;
-    found |= counts;
-    outermost = false;
+  for (size_t k = 0; k < static_cast<size_t>(end); ++k) {
+    const Instruction& i = text[k];
+    if (i.offset < begin) continue;
+    if (i.op == Op::for_iter_) {
+      if (!outermost) inside = std::max(inside, static_cast<size_t>(i.arg));
+      outermost = false;
+    } else if (i.op == Op::store_fast_ && static_cast<size_t>(i.arg) == slot) {
+      if (k >= inside) return false;
+      found = true;
+    }
   }
   return found;
 }
@@ -193,16 +197,16 @@ void Recorder::add_output(const Merged& m, runtime::Output out, std::vector<ir::
 
 /// Nothing reads the variable any more, and
 /// - what it holds cannot be left in it, or would cost an array, or would have to come from a device; or
-/// - it counts the iterations of a loop inside: which of these that may be empty came last takes more than some loops
-/// do. Where exceptions tell of it, it stays; or
+/// - loops inside alone set it: which of their iterations came last, where they may be empty, takes more than some
+/// loops do, and keeps them from being divided. Where exceptions tell of it, it stays; or
 /// - the region is to do without all of these.
 bool Recorder::may_drop(size_t slot, size_t stored, const Slot& last) {
   if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus)) return false;
   const bool element = last.kind == Slot::Kind::value && is_zero_d_array(last.traced);
-  const bool counts = counts_inside(region_frame_.text->instructions, region_.begin, end_, slot) &&
+  const bool inside = set_inside(region_frame_.text->instructions, region_.begin, end_, slot) &&
                       std::all_of(snapshots_.begin(), snapshots_.end(),
                                   [&](const auto& at) { return is_as_at_entry(at.second[stored], slot); });
-  if (!(is_costly(last) || element || for_device() || region_.drops_dead || counts)) return false;
+  if (!(is_costly(last) || element || for_device() || region_.drops_dead || inside)) return false;
   if (live_after_.empty()) {
     live_after_ = live_variables(region_.code, region_frame_.text->instructions, region_.begin, end_);
   }

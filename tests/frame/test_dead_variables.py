@@ -40,6 +40,30 @@ def read_after(starts, x, out):
     return i, j, s
 
 
+def read_of_a_loop_inside(starts, x, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        for j in range(i):
+            s = 0.0
+            # pragma simd
+            for k in range(starts[i], starts[i + 1]):
+                s += x[k]
+            out[i] += s
+    return s
+
+
+def not_read_of_a_loop_inside(starts, x, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        for j in range(i):
+            s = 0.0
+            # pragma simd
+            for k in range(starts[i], starts[i + 1]):
+                s += x[k]
+            out[i] += s
+    return i
+
+
 def read_on_one_path(starts, x, out):
     # pragma parallel for
     for i in range(len(out)):
@@ -121,6 +145,8 @@ def looked_at(starts, x, out):
     [
         sums,
         read_after,
+        read_of_a_loop_inside,
+        not_read_of_a_loop_inside,
         read_on_one_path,
         read_by_the_next_round,
         read_by_a_handler,
@@ -143,3 +169,29 @@ def test_what_nothing_reads_is_not_computed():
     assert "tie" not in graph and 'results("i", ' in graph and '"j"' not in graph
     graph = appy.lower(appy.jit(strict=True)(read_after), STARTS, X, np.zeros(5)).text(optimised=True)
     assert "tie" in graph and '"j"' in graph
+    graph = appy.lower(appy.jit(strict=True)(not_read_of_a_loop_inside), STARTS, X, np.zeros(5)).text(optimised=True)
+    assert 'results("i", ' in graph and '"s"' not in graph
+    graph = appy.lower(appy.jit(strict=True)(read_of_a_loop_inside), STARTS, X, np.zeros(5)).text(optimised=True)
+    assert '"s"' in graph
+
+
+class Expressions:
+    """Looks for the variables of the caller, as numexpr and pandas do."""
+
+    @staticmethod
+    def evaluate(name):
+        return sys._getframe(1).f_locals.get(name)
+
+
+def looked_at_by_an_expression(starts, x, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        for j in range(i):
+            s = x[j] * 2
+            out[i] += s
+    return Expressions.evaluate("s"), Expressions.evaluate("j")
+
+
+def test_expressions_see_the_variables_that_they_name():
+    out = np.zeros(5)
+    assert appy.jit(strict=True)(looked_at_by_an_expression)(STARTS, X, out) == (X[3] * 2, 3)

@@ -1,0 +1,383 @@
+// Sums over matrices in blocks: rows that workers share run in groups, and inside a group the loops around the sums go
+// by blocks of columns, and of steps where the sums are elements, so that what a block reads of the other matrix stays
+// in the cache for all rows of the group. `for i: for j: for k: C[i, j] += A[i, k] * B[k, j]` reads all of B once for
+// each group, not once for every few rows.
+//
+// The method is strip-mining and interchange (Wolf and Lam, "A data locality optimizing algorithm", 1991).
+//
+// Rules for editors:
+// 1. Rows may run in any order, also between each other's statements: that is what their permission says. What one row
+//    does keeps its order, but for columns with a permission of their own.
+// 2. Each column's steps keep their order, so sums are added up as they were.
+// 3. What a row computes for its loops is computed again in each of its parts: nothing of it is read from what rows
+//    write.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/builder.h"
+#include "passes/copier.h"
+#include "passes/jam_order.h"
+#include "passes/loops.h"
+#include "passes/range.h"
+#include "passes/subscripts.h"
+
+namespace appy::passes {
+
+using ir::Block;
+using ir::Builder;
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+constexpr std::string_view kStage = "blocks";
+/// Of what a block reads for its columns, and a group for its rows, which are to stay in the second cache; and of all
+/// that is read for columns, which is not worth blocks if it does.
+constexpr int64_t kBlockBytes = 256 << 10, kGroupBytes = 512 << 10, kWorthIt = 512 << 10;
+/// Steps of a block, and rows of a group at most: as many as jam in groups of four.
+constexpr int64_t kSteps = 128, kRows = 128;
+/// Groups for each worker, at least, as long as they have a few rows, or twice as many as jam where there are no
+/// blocks.
+constexpr int64_t kGroups = 8, kFewRows = 16;
+/// Columns of a block are a multiple of what jams, or of the vectors that run together.
+constexpr int64_t kJammed = 4, kLanes = 64;
+
+/// Rows around columns around steps that add up: into a value, or, column by column, into an element.
+struct Nest {
+  Op *rows = nullptr, *columns = nullptr, *steps = nullptr;
+  bool in_lanes = false;  // columns are lanes, and each step stores
+  int64_t bytes = 0;      // read for a column and a step
+  int64_t row_bytes = 0;  // the same for a row
+};
+
+bool is_plain_loop(const Op& op) {
+  return is_for(op) && op.results.empty() && constant(*op.operands[2]) == 1 && left_by_yield_only(op) &&
+         op.loop->collapse == 1;
+}
+
+/// Nothing in the loop makes arrays, leaves it, or is somebody else's to see at once.
+bool is_plain(const Op& rows) {
+  bool plain = true;
+  ir::walk(body_of(rows), [&](const Op& op) {
+    plain &= ir::is_pure(op.code) || op.code == Opcode::load_ || op.code == Opcode::store_ || op.code == Opcode::if_ ||
+             op.code == Opcode::for_ || op.code == Opcode::yield_ || op.code == Opcode::poll_;
+  });
+  return plain;
+}
+
+bool depends(const Value& v, const Value& on, std::set<const Value*>& seen) {
+  if (&v == &on) return true;
+  if (!v.op || !seen.insert(&v).second) return false;
+  return std::any_of(v.op->operands.begin(), v.op->operands.end(),
+                     [&](const Value* operand) { return depends(*operand, on, seen); });
+}
+
+/// Does the element depend on which iteration of the loop it is?
+bool follows(const Op& access, const Op& loop) {
+  std::set<const Value*> seen;
+  return std::any_of(access.terms().begin(), access.terms().end(),
+                     [&](const Value* term) { return depends(*term, *induction(loop), seen); });
+}
+
+class Blocker {
+  enum class Part : uint8_t { before, columns, behind };
+
+ public:
+  explicit Blocker(ir::Graph& graph) : graph_(graph), b_(graph) {}
+
+  bool run(Block& block) {
+    bool changed = false;
+    for (Op *op = block.first, *next; op; op = next) {
+      next = op->next;
+      const auto nest = find(*op);
+      if (nest && divide(*nest)) {
+        changed = true;
+        continue;
+      }
+      if (is_for(*op) && op->loop->parallel) continue;
+      for (Block* inner : op->blocks) changed |= run(*inner);
+    }
+    return changed;
+  }
+
+ private:
+  static std::optional<Nest> find(Op& rows) {
+    if (!is_plain_loop(rows) || !rows.loop->parallel || rows.loop->simd || rows.loop->chunk != 0 || !is_plain(rows))
+      return {};
+    for (Op* op = body_of(rows).first; op; op = op->next) {
+      Nest nest{&rows, op};
+      if (is_nest(nest)) return nest;
+    }
+    return {};
+  }
+
+  static bool is_nest(Nest& nest) {
+    if (!is_plain_loop(*nest.columns)) return false;
+    for (Op* op = body_of(*nest.columns).first; op; op = op->next) {
+      if (!is_for(*op)) continue;
+      if (nest.steps) return false;
+      nest.steps = op;
+    }
+    if (!nest.steps || has_inner_loop(*nest.steps) || constant(*nest.steps->operands[2]) != 1) return false;
+    const Op& rows = *nest.rows;
+    for (size_t k = 0; k < 2; ++k) {
+      if (!visible_before(*nest.steps->operands[k], rows)) return false;
+    }
+    nest.in_lanes = nest.columns->loop->simd && nest.steps->results.empty() && updates(nest);
+    const bool one_sum = nest.steps->results.size() == 1 && adds_up(*nest.steps);
+    return (nest.in_lanes || one_sum) && reads_again(nest);
+  }
+
+  /// Each column has nothing but its steps, which store to one element that is the column's own, and what it computes
+  /// for them does not change with that.
+  static bool updates(const Nest& nest) {
+    if (nest.steps->loop->simd || !left_by_yield_only(*nest.steps)) return false;
+    bool plain = true;
+    for (const Op* op = body_of(*nest.columns).first; op; op = op->next) {
+      const bool load = op->code == Opcode::load_ && !writes_to(body_of(*nest.columns), *op->view());
+      plain &=
+          op == nest.steps || ir::is_pure(op->code) || load || op->code == Opcode::yield_ || op->code == Opcode::poll_;
+    }
+    int stores = 0;
+    ir::walk(body_of(*nest.columns), [&](const Op& op) {
+      if (op.code == Opcode::if_) plain = false;
+      if (op.code != Opcode::store_) return;
+      ++stores;
+      plain &= runs_along(op, *induction(*nest.columns)) && !follows(op, *nest.steps);
+    });
+    return plain && stores == 1;
+  }
+
+  /// Steps read of a matrix what the column and the step say, and each row the same.
+  static bool reads_again(Nest& nest) {
+    ir::walk(body_of(*nest.steps), [&](const Op& op) {
+      if (op.code != Opcode::load_ || !follows(op, *nest.steps)) return;
+      const bool of_row = follows(op, *nest.rows), of_column = follows(op, *nest.columns);
+      if (of_row != of_column) (of_row ? nest.row_bytes : nest.bytes) += ir::size_of(op.result()->type.dtype);
+    });
+    return nest.bytes > 0;
+  }
+
+  bool divide(const Nest& nest) {
+    nest_ = nest;
+    if (!bounds_fit() || !find_bounds() || !may_repeat()) return false;
+    remark(graph_, ir::Severity::note, kStage, nest.rows->loc,
+           "the loop at " + line_of(graph_, nest.rows->loc) + " runs in groups of rows, the one at " +
+               line_of(graph_, nest.columns->loc) + " in blocks");
+    Op& rows = *nest.rows;
+    b_.set_loc(rows.loc);
+    b_.set_before(&rows);
+    choose_sizes();
+    ir::Loop attributes = *rows.loop;
+    Op* groups = b_.for_loop(b_.i64(0), ceiling(count_, group_), b_.i64(1), {}, attributes);
+    b_.set_block(&body_of(*groups));
+    low_ = add(rows.operands[0], mul(induction(*groups), group_));
+    high_ = least(add(low_, group_), rows.operands[1]);
+    if (has_effect(body_of(rows).first, nest.columns)) part(Part::before, nullptr, nullptr);
+    in_blocks();
+    if (has_effect(nest.columns->next, nullptr)) part(Part::behind, nullptr, nullptr);
+    b_.yield({});
+    rows.parent->remove(&rows);
+    return true;
+  }
+
+  static bool has_effect(const Op* first, const Op* end) {
+    for (const Op* op = first; op != end; op = op->next) {
+      if (op->code == Opcode::store_ || op->code == Opcode::for_ || op->code == Opcode::if_) return true;
+    }
+    return false;
+  }
+
+  /// There may be many columns, and what is computed from the bounds stays in 64 bits.
+  bool bounds_fit() const {
+    constexpr int64_t far = int64_t{1} << 50;
+    Ranges ranges(graph_);
+    for (const Op* loop : {nest_.rows, nest_.columns, nest_.steps}) {
+      for (size_t k = 0; k < 2; ++k) {
+        const ir::Range range = ranges.at(*loop->operands[k], *loop);
+        if (range.lo < -far || range.hi > far) return false;
+      }
+    }
+    return ranges.trips(*nest_.columns).hi > kLanes;
+  }
+
+  /// Columns begin and end where all rows say, or end where the row does, further the later the row is.
+  bool find_bounds() {
+    const Op &rows = *nest_.rows, &columns = *nest_.columns;
+    if (!visible_before(*columns.operands[0], rows)) return false;
+    triangle_.reset();
+    cap_ = nullptr;
+    Value* end = columns.operands[1];
+    if (visible_before(*end, rows)) return true;
+    if (nest_.in_lanes || !end->op) return false;
+    if (end->op->code == Opcode::pymin_) {
+      const bool second = visible_before(*end->op->operands[1], rows);
+      if (second || visible_before(*end->op->operands[0], rows)) {
+        cap_ = end->op->operands[second ? 1 : 0];
+        end = end->op->operands[second ? 0 : 1];
+      }
+    }
+    Ranges ranges(graph_);
+    Affine beyond = ranges.affine(*end, columns);
+    if (beyond.coef(*induction(rows)) != 1) return false;
+    beyond.add(*induction(rows), -1);
+    for (const auto& [term, coef] : beyond.terms) {
+      if (!visible_before(*term, rows) || coef < -1 || coef > 1) return false;
+    }
+    triangle_ = beyond;
+    return true;
+  }
+
+  /// What the row computes for several of its parts does not change while it runs. Fills own_.
+  bool may_repeat() {
+    const Op& rows = *nest_.rows;
+    std::map<const Op*, Part> part_of;
+    own_.clear();
+    bool may = true;
+    Part at = Part::before;
+    for (Op* op = body_of(rows).first; op; op = op->next) {
+      if (op == nest_.columns) at = Part::columns;
+      part_of[op] = at;
+      if (op == nest_.columns) at = Part::behind;
+      bool own = op->code == Opcode::load_ && writes_to(body_of(rows), *op->view());
+      const auto look = [&](const Op& each) {
+        for (const Value* v : each.operands) {
+          if (!v->op || !own_.count(v->op)) continue;
+          own = true;
+          may &= part_of[v->op] == part_of[op];
+        }
+      };
+      look(*op);
+      for (Block* inner : op->blocks) ir::walk(*inner, look);
+      if (own) own_.insert(op);
+      if ((op->code == Opcode::for_ || op->code == Opcode::if_) && !op->results.empty()) may = false;
+    }
+    return may;
+  }
+
+  void choose_sizes() {
+    const Op& rows = *nest_.rows;
+    count_ = extent(rows.operands[0], rows.operands[1]);
+    Value* steps = extent(nest_.steps->operands[0], nest_.steps->operands[1]);
+    Value* end = triangle_ ? ends_at(sub(rows.operands[1], b_.i64(1))) : nest_.columns->operands[1];
+    Value* columns = extent(nest_.columns->operands[0], end);
+    Value* wanted = ceiling(count_, b_.i64(kGroups * std::max(1, graph_.workers)));
+    // Numbers that would not fit are not multiplied.
+    Value* narrow = least(columns, b_.i64(int64_t{1} << 26));
+    Value* deep = least(steps, b_.i64(int64_t{1} << 26));
+    Value* small = b_.op(Opcode::le_, {mul(narrow, mul(deep, b_.i64(nest_.bytes))), b_.i64(kWorthIt)});
+    Value* of_block = nest_.in_lanes ? b_.i64(kSteps) : most(deep, b_.i64(1));
+    const int64_t together = nest_.columns->loop->simd ? kLanes : kJammed;
+    Value* wide = b_.op(Opcode::floordiv_, {b_.i64(kBlockBytes), mul(of_block, b_.i64(nest_.bytes * together))});
+    Value* width = mul(most(wide, b_.i64(1)), b_.i64(together));
+    Value* fewest = b_.select(small, b_.i64(2 * kJammed), b_.i64(kFewRows));
+    group_ = least(most(multiple(wanted, kJammed), fewest), b_.i64(kRows));
+    if (!nest_.in_lanes && nest_.row_bytes > 0) {
+      Value* room = b_.op(Opcode::floordiv_, {b_.i64(kGroupBytes), mul(of_block, b_.i64(nest_.row_bytes * kJammed))});
+      group_ = least(group_, mul(most(room, b_.i64(2)), b_.i64(kJammed)));
+    }
+    // Nobody is left without rows.
+    group_ = least(group_, most(ceiling(count_, b_.i64(std::max(1, graph_.workers))), b_.i64(1)));
+    width_ = b_.select(small, most(columns, b_.i64(1)), width);
+    depth_ = b_.select(small, most(steps, b_.i64(1)), b_.i64(kSteps));
+  }
+
+  void in_blocks() {
+    const Op& columns = *nest_.columns;
+    Value *begin = columns.operands[0], *end = columns.operands[1];
+    if (triangle_) {
+      // Blocks that all rows of the group have; what is left ends with the row.
+      Value* common = extent(begin, ends_at(low_));
+      end = add(begin, mul(b_.op(Opcode::floordiv_, {common, width_}), width_));
+    }
+    count_to(ceiling(extent(begin, end), width_), [&](Value* block) {
+      Value* from = add(begin, mul(block, width_));
+      Value* to = least(add(from, width_), end);
+      if (!nest_.in_lanes) return part(Part::columns, from, to);
+      Value *first = nest_.steps->operands[0], *last = nest_.steps->operands[1];
+      count_to(ceiling(extent(first, last), depth_), [&](Value* deep) {
+        from_step_ = add(first, mul(deep, depth_));
+        to_step_ = least(add(from_step_, depth_), last);
+        part(Part::columns, from, to);
+      });
+    });
+    if (triangle_) part(Part::columns, end, nullptr);
+  }
+
+  /// The group's rows do this part of what they did, with columns from and to these, if given.
+  void part(Part which, Value* from, Value* to) {
+    const Op& rows = *nest_.rows;
+    Op* loop = b_.for_loop(low_, high_, b_.i64(1), {}, *rows.loop);
+    loop->loc = rows.loc;
+    Block* outside = b_.block();
+    Copier copier(graph_);
+    copier.map(induction(rows), induction(*loop));
+    Part at = Part::before;
+    for (const Op* op = body_of(rows).first; op; op = op->next) {
+      if (op == nest_.columns) at = Part::columns;
+      const bool always = ir::is_pure(op->code) || op->code == Opcode::load_ || op->code == Opcode::yield_;
+      if ((always && !own_.count(op)) || at == which) {
+        Op* copy = copier.copy(*op);
+        body_of(*loop).append(copy);
+        if (op == nest_.columns) narrow(*copy, from, to);
+      }
+      if (op == nest_.columns) at = Part::behind;
+    }
+    b_.set_block(outside);
+  }
+
+  void narrow(Op& columns, Value* from, Value* to) const {
+    columns.operands[0] = from;
+    if (to) columns.operands[1] = to;
+    if (!nest_.in_lanes) return;
+    for (Op* op = body_of(columns).first; op; op = op->next) {
+      if (!is_for(*op)) continue;
+      op->operands[0] = from_step_;
+      op->operands[1] = to_step_;
+    }
+  }
+
+  template <class F>
+  void count_to(Value* count, F&& body) {
+    Op* loop = b_.for_loop(b_.i64(0), count, b_.i64(1), {}, ir::Loop{});
+    Block* outside = b_.block();
+    b_.set_block(&body_of(*loop));
+    body(induction(*loop));
+    b_.yield({});
+    b_.set_block(outside);
+  }
+
+  /// Where the columns of row i end.
+  Value* ends_at(Value* i) {
+    Value* end = add(emit(b_, *triangle_), i);
+    return cap_ ? least(end, cap_) : end;
+  }
+  Value* extent(Value* from, Value* to) { return most(sub(to, from), b_.i64(0)); }
+  Value* multiple(Value* n, int64_t of) { return mul(ceiling(n, b_.i64(of)), b_.i64(of)); }
+  Value* ceiling(Value* n, Value* by) { return b_.op(Opcode::floordiv_, {sub(add(n, by), b_.i64(1)), by}); }
+  Value* add(Value* x, Value* y) { return b_.op(Opcode::add_, {x, y}); }
+  Value* sub(Value* x, Value* y) { return b_.op(Opcode::sub_, {x, y}); }
+  Value* mul(Value* x, Value* y) { return b_.op(Opcode::mul_, {x, y}); }
+  Value* least(Value* x, Value* y) { return b_.op(Opcode::pymin_, {x, y}); }
+  Value* most(Value* x, Value* y) { return b_.op(Opcode::pymax_, {x, y}); }
+
+  ir::Graph& graph_;
+  Builder b_;
+  Nest nest_;
+  std::optional<Affine> triangle_;  // where the columns of a row end, less the row,
+  Value* cap_ = nullptr;            // or here, if that is before
+  std::set<const Op*> own_;         // of a row's part alone: they follow from what rows write
+  Value *count_ = nullptr, *group_ = nullptr, *width_ = nullptr, *depth_ = nullptr;
+  Value *low_ = nullptr, *high_ = nullptr, *from_step_ = nullptr, *to_step_ = nullptr;
+};
+
+}  // namespace
+
+bool blocks(ir::Graph& graph) { return !graph.may_alias && Blocker(graph).run(*graph.body); }
+
+}  // namespace appy::passes

@@ -75,7 +75,7 @@ bool VectorLoop::skip_false_masks(const ir::Op& load, asmjit::Label past) {
 void VectorLoop::op(const ir::Op& op) {
   if (op.code == Opcode::const_) return;
   if (d_.uniform(op)) {
-    if (!load_into_lanes(op)) f_.emit(op);
+    if (!into_lanes(op)) f_.emit(op);
     return;
   }
   switch (op.code) {

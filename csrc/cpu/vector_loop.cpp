@@ -1,7 +1,6 @@
 #include "cpu/vector_loop.h"
 
 #include <algorithm>
-#include <bit>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -19,10 +18,8 @@ using ir::Opcode;
 
 namespace {
 
-constexpr int kWorthAligning = 8;              // groups of lanes
 constexpr size_t kFewSums = 4;                 // of a loop inside: four vectors of each are worth it
 constexpr int kManyOps = 48, kSideBySide = 4;  // of a loop, and for each one of its longest chain
-constexpr int kMostToWaitForMemory = 24;       // operations of a loop that has nothing to do but wait for memory
 
 }  // namespace
 
@@ -167,7 +164,7 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
   setup_accumulators(carried);
   repeats_ = may_repeat(bounds);
   asmjit::Label aligned = cc_.newLabel();
-  if (plan_stream(bounds) || store_to_align(bounds)) {
+  if (plan_stream(bounds) || store_to_align(bounds) || !loads_to_align(bounds).empty()) {
     rest_ = cc_.newGpq("rest");
     cc_.xor_(rest_.r32(), rest_.r32());
   }
@@ -290,98 +287,6 @@ void VectorLoop::iteration(bool masked) {
   loops_.pop_back();
 }
 
-bool VectorLoop::may_align(const Function::Bounds& bounds) const {
-  if (masked_only_ || d_.has_inner_loop || d_.has_check || !accumulators_.empty()) return false;
-  if (!bounds.step_known || bounds.step != 1) return false;
-  return bounds.known_trips < 0 || bounds.known_trips >= kWorthAligning * lanes_;
-}
-
-const ir::Op* VectorLoop::store_to_align(const Function::Bounds& bounds) const {
-  // Where there is much to compute, a store that crosses a cache line is no matter.
-  if (!may_align(bounds) || d_.ops > kMostToWaitForMemory) return nullptr;
-  for (const ir::Op* op = loop_.blocks[0]->first; op; op = op->next) {
-    if (op->code != Opcode::store_ || bytes(op->operands[0]->type.dtype) != f_.module().vector_bytes()) continue;
-    if (op->operands[0]->type.dtype == DType::bool_) continue;
-    bool linear = false, other = false;
-    const ir::Op* pair = nullptr;
-    const Form form = address_form(*op);
-    for (const auto& [term, stride] : form.terms) {
-      const int size = ir::size_of(form.view->type.dtype);
-      const bool unit = stride.constant() && stride.known == size;
-      // The first element of pairs stands for both.
-      if (term == d_.linear() && stride.constant() && stride.known == 2 * size && size >= 4) pair = neighbour(*op);
-      (term == d_.linear() && (unit || pair) ? linear : other) |= varying(term);
-    }
-    if (linear && !other) return pair && address_form(*pair).offset.known < form.offset.known ? pair : op;
-  }
-  return nullptr;
-}
-
-bool VectorLoop::plan_stream(const Function::Bounds& bounds) {
-  if (!may_align(bounds)) return false;
-  stream_ = find_stream(f_.module().graph, loop_);
-  std::erase_if(stream_.stores, [&](const ir::Op* store) { return bytes(store->operands[0]->type.dtype) < 16; });
-  if (stream_.stores.empty()) return false;
-  worth_streaming_ = f_.worth_streaming(stream_);
-  return worth_streaming_.isValid();
-}
-
-void VectorLoop::decide_to_stream() {
-  x86::Gp wrong = cc_.newGpq();
-  cc_.xor_(wrong.r32(), wrong.r32());
-  for (const ir::Op* store : stream_.stores) {
-    x86::Gp at = cc_.newGpq();
-    x86::Mem first = place(*store).base;
-    first.setSize(0);
-    cc_.lea(at, first);
-    cc_.and_(at, bytes(store->operands[0]->type.dtype) - 1);
-    cc_.or_(wrong, at);
-  }
-  streaming_ = cc_.newGpq("streaming");
-  x86::Gp none = cc_.newGpq();
-  cc_.xor_(none.r32(), none.r32());
-  cc_.mov(streaming_, worth_streaming_);
-  cc_.test(wrong, wrong);
-  cc_.cmovnz(streaming_, none);
-  f_.note_streamed(streaming_);
-}
-
-void VectorLoop::align(const ir::Op& store, x86::Gp only_if) {
-  asmjit::Label done = cc_.newLabel();
-  x86::Gp before = cc_.newGpq();
-  if (only_if.isValid()) {
-    cc_.test(only_if, only_if);
-    cc_.jz(done);
-  }
-  cc_.cmp(left_, kWorthAligning * lanes_);
-  cc_.jb(done);
-  const Place p = place(store);
-  const auto size = static_cast<unsigned>(p.stride);
-  x86::Mem at = p.base;
-  at.setSize(0);
-  cc_.lea(before, at);
-  cc_.neg(before);
-  cc_.and_(before, f_.module().vector_bytes() - 1);
-  cc_.jz(done);
-  if (size > 1) {
-    cc_.test(before, size - 1);
-    cc_.jnz(done);
-    cc_.shr(before, std::countr_zero(size));
-  }
-  cc_.mov(rest_, left_);
-  cc_.sub(rest_, before);
-  cc_.mov(left_, before);
-  if (repeats_) {
-    // Vectors of fewer bytes than the stores are aligned to may be several.
-    x86::Gp least = cc_.newGpq();
-    cc_.mov(least.r32(), lanes_);
-    cc_.cmp(left_, least);
-    cc_.cmovb(left_, least);
-  }
-  cc_.jmp(ending_);
-  cc_.bind(done);
-}
-
 void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced) {
   begin_pass(main_unroll_, false);
   cc_.cmp(left_, lanes_ * unroll_);
@@ -396,14 +301,15 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
   if (worth_streaming_.isValid()) {
     align(*stream_.stores[0], store_to_align(bounds) ? x86::Gp() : worth_streaming_);
     decide_to_stream();
-    apart = unroll_ > 1 && d_.ops <= kMostToWaitForMemory;
+    apart = unroll_ > 1 && waits_for_memory();
     if (apart) {
       cc_.test(streaming_, streaming_);
       cc_.jnz(stream_only);
       streaming_ = {};
     }
   } else if (rest_.isValid()) {
-    align(*store_to_align(bounds), {});
+    const auto loads = loads_to_align(bounds);
+    loads.empty() ? align(*store_to_align(bounds), {}) : align_loads(loads);
   }
   groups();
   streaming_ = {};

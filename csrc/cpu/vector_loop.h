@@ -72,13 +72,23 @@ class VectorLoop {
   void main_loop(const Function::Bounds&, asmjit::Label reduced);
   /// Whole groups of lanes without masks, at least one, until less than one is left.
   void groups();
+  /// Has the loop nothing to do but to wait for memory?
+  bool waits_for_memory() const;
   /// A store of whole vectors that is worth aligning, or null.
   const ir::Op* store_to_align(const Function::Bounds&) const;
+  /// Loads of whole vectors that sums wait for: with AVX-512 each that is not aligned takes two lines of the cache.
+  std::vector<const ir::Op*> loads_to_align(const Function::Bounds&) const;
+  /// Does the access have one element for each lane, side by side? Or, with its `pair`, two.
+  bool runs_along_lanes(const ir::Op& access, const ir::Op*& pair) const;
   /// Does the main loop consist of unmasked, unchecked code that the masked loop may enter in between?
   bool may_align(const Function::Bounds&) const;
   /// Lets the masked loop do the iterations before the first at which the store is aligned, where `only_if` (may be
   /// invalid) is not 0.
   void align(const ir::Op& store, x86::Gp only_if);
+  /// The same for loads that lie alike.
+  void align_loads(const std::vector<const ir::Op*>&);
+  /// Begins with what is before the next aligned address, of elements of this size, unless there is nothing (`done`).
+  void begin_before(x86::Gp address, unsigned size, asmjit::Label done);
   /// The stores of this loop that can go around the caches; false: there are none.
   bool plan_stream(const Function::Bounds&);
   /// Sets `streaming_`: is the stream worth it, and are its stores aligned?
@@ -261,8 +271,12 @@ class VectorLoop {
   void prefetch_rows(const ir::Op& load, const Place&);
   /// Asks for what is loaded behind a loop that takes longer than memory.
   void prefetch_behind(const ir::Op& loop);
-  /// Loads a uniform value into all lanes at once, where its only user computes with lanes; false: it is another load.
-  bool load_into_lanes(const ir::Op&);
+  /// Loads a uniform value into all lanes at once, where its only user computes with lanes, and multiplies it there if
+  /// that is all that is done with it before: what scalars are is not sent to the lanes by way of a register. False: it
+  /// is another op.
+  bool into_lanes(const ir::Op&);
+  bool serves_lanes(const ir::Op& uniform) const;
+  bool is_scaled_load(const ir::Op& uniform) const;
   void store(const ir::Op&);
   void atomic(const ir::Op&);
   x86::Mem lane_group(const Place&, int u);
@@ -397,7 +411,7 @@ class VectorLoop {
   std::vector<Loop> loops_;
   std::vector<Regs> accumulators_;
   x86::Gp iv_, left_, lane_step_;
-  x86::Gp rest_;                  // iterations after those that align a store
+  x86::Gp rest_;                  // iterations after those before an aligned address
   bool first_lane_runs_ = false;  // under the mask of a rest, which nothing inside changes
   bool one_vector_ = false;       // all that it runs, or nothing: no branch goes around it
   Stream stream_;

@@ -144,32 +144,6 @@ x86::Mem VectorLoop::lane_group(const Place& p, int u) {
   return x86::ptr(further);
 }
 
-bool VectorLoop::load_into_lanes(const ir::Op& op) {
-  if (op.code != Opcode::load_) return false;
-  const ir::Value* v = op.result();
-  const DType t = v->type.dtype;
-  if ((t != DType::f64_ && t != DType::f32_) || f_.module().uses[v->id] != 1) return false;
-  const ir::Op& user = *f_.module().user[v->id];
-  if (user.parent != op.parent || bytes(t) < 32) return false;
-  switch (user.code) {
-    case Opcode::add_:
-    case Opcode::sub_:
-    case Opcode::mul_:
-    case Opcode::div_:
-    case Opcode::fma_:
-      break;
-    default:
-      return false;
-  }
-  if (!varying(user.result())) return false;
-  x86::Mem from = f_.address(op);
-  from.setSize(static_cast<uint32_t>(ir::size_of(t)));
-  x86::Vec r = vec(bytes(t));
-  cc_.emit(t == DType::f64_ ? Id::kIdVbroadcastsd : Id::kIdVbroadcastss, r, from);
-  set(v, Regs(static_cast<size_t>(unroll_), r));
-  return true;
-}
-
 void VectorLoop::load(const ir::Op& op) {
   const ir::Value* v = op.result();
   const DType t = v->type.dtype;

@@ -7,6 +7,7 @@ namespace appy::cpu {
 
 namespace Id = x86::Inst;
 using ir::DType;
+using ir::Opcode;
 
 x86::Vec VectorLoop::vec(int bytes) {
   if (bytes <= 16) return cc_.newXmm();
@@ -116,6 +117,53 @@ Regs VectorLoop::broadcast(const ir::Value* v) {
   f_.hoist(home, [&] { r = broadcast_reg(t, scalar); });
   f_.level(home).broadcasts[v->id] = r;
   return Regs(n, r);
+}
+
+bool VectorLoop::serves_lanes(const ir::Op& op) const {
+  const ir::Value* v = op.result();
+  const DType t = v->type.dtype;
+  if ((t != DType::f64_ && t != DType::f32_) || f_.module().uses[v->id] != 1 || bytes(t) < 32) return false;
+  const ir::Op& user = *f_.module().user[v->id];
+  if (user.parent != op.parent) return false;
+  switch (user.code) {
+    case Opcode::add_:
+    case Opcode::sub_:
+    case Opcode::mul_:
+    case Opcode::div_:
+    case Opcode::fma_:
+      return varying(user.result());
+    default:
+      return false;
+  }
+}
+
+bool VectorLoop::is_scaled_load(const ir::Op& op) const {
+  if (op.code != Opcode::mul_ || !serves_lanes(op) || f_.module().user[op.result()->id]->code != Opcode::fma_)
+    return false;
+  const auto is_load = [&](const ir::Value* v) {
+    return v->op && v->op->code == Opcode::load_ && v->op->parent == op.parent && f_.module().uses[v->id] == 1;
+  };
+  const ir::Value *x = op.operands[0], *y = op.operands[1];
+  return (is_load(x) && ir::defined_outside(*y, *op.parent)) || (is_load(y) && ir::defined_outside(*x, *op.parent));
+}
+
+bool VectorLoop::into_lanes(const ir::Op& op) {
+  if (is_scaled_load(op)) {
+    const Regs x = get(op.operands[0]), y = get(op.operands[1]);
+    const x86::Reg r = real_op(op.code, op.result()->type.dtype, x[0], y[0], {});
+    set(op.result(), Regs(static_cast<size_t>(unroll_), r));
+    return true;
+  }
+  if (op.code != Opcode::load_) return false;
+  const ir::Value* v = op.result();
+  if (!serves_lanes(op) && !(f_.module().uses[v->id] == 1 && is_scaled_load(*f_.module().user[v->id]))) return false;
+  const DType t = v->type.dtype;
+  x86::Mem from = f_.address(op);
+  from.setSize(static_cast<uint32_t>(ir::size_of(t)));
+  x86::Vec r = vec(bytes(t));
+  cc_.emit(t == DType::f64_ ? Id::kIdVbroadcastsd : Id::kIdVbroadcastss, r, from);
+  set(v, Regs(static_cast<size_t>(unroll_), r));
+  return true;
 }
 
 x86::Vec VectorLoop::broadcast_bits(int element, uint64_t bits) {

@@ -1,0 +1,84 @@
+// Several sums in one loop, as loops that were jammed have them: where they begin, and what comes into their lanes.
+#include "cpu_harness.h"
+
+namespace appy::cpu::testing {
+namespace {
+
+size_t count(const std::string& listing, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = 0; (at = listing.find(what, at)) != std::string::npos; ++at) ++n;
+  return n;
+}
+
+std::string listing_of(const std::string& text, Isa isa) {
+  auto graph = ir::parse(text);
+  EXPECT_EQ(ir::verify(*graph), "") << text;
+  return code_of(*graph, isa, -1, false)->listing();
+}
+
+/// The sums of x[0, k] * x[r, k] for r from 0 to `rows` - 1: as many sums and loads.
+std::string dots(int rows, const std::string& how = "simd annotated") {
+  std::string results, carried, types, body, yields, stores;
+  for (int r = 0; r < rows; ++r) {
+    const std::string n = std::to_string(r), comma = r ? ", " : "";
+    results += comma + "%s" + n;
+    carried += comma + (how.starts_with("simd") ? "sum " : "") + "%t" + n + " = %f0";
+    types += comma + "f64";
+    yields += comma + "%u" + n;
+    body +=
+        "    %x" + n + " = load %x[" + n + ", %k] : f64\n    %u" + n + " = fma %x0, %x" + n + ", %t" + n + " : f64\n";
+    stores += "  store %s" + n + ", %o[" + n + "]\n";
+  }
+  return "region @r(%b: i64, %n: i64, %x: f64[2,c], %o: f64[1,c]) {\n  %one = const 1 : i64\n  %f0 = const 0.0 : f64\n "
+         " " +
+         results + " = for " + how + " %k = %b to %n step %one carry(" + carried + ") : " + types + " {\n" + body +
+         "    yield " + yields + "\n  }\n" + stores + "  yield\n}\n";
+}
+
+TEST(Sums, BeginBeforeALineOfTheCacheWithAvx512) {
+  const auto aligns = [](const std::string& text, Isa isa) { return count(listing_of(text, isa), "neg ") > 0; };
+  EXPECT_TRUE(aligns(dots(16), Isa::avx512));
+  EXPECT_FALSE(aligns(dots(16), Isa::avx2));
+  EXPECT_FALSE(aligns(dots(2), Isa::avx512)) << "two sums go several vectors at a time";
+}
+
+TEST(Sums, AreTheSameWhereverTheyBegin) {
+  constexpr int64_t rows = 16;
+  for (const int64_t columns : {136, 144, 150, 400}) {
+    for (int64_t begin = 0; begin < 9; ++begin) {
+      for (const int64_t end : {begin, begin + 1, begin + 127, begin + 128, columns}) {
+        if (end > columns) continue;
+        expect_same(dots(rows), {scalar_arg(word(begin)), scalar_arg(word(end)),
+                                 array_arg(counting<double>(static_cast<size_t>(rows * columns)), {rows, columns}),
+                                 array_arg(std::vector<double>(rows), {rows})});
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+/// y[j] += a[k] * x[k, j], the row's element `scaled` or not.
+std::string update(bool scaled) {
+  return "region @r(%q: i64, %n: i64, %c: f64, %a: f64[1,c], %x: f64[2,c], %y: f64[1,c]) {\n  %zero = const 0 : i64\n"
+         "  %one = const 1 : i64\n  for simd annotated %j = %zero to %n step %one {\n    %y0 = load %y[%j] : f64\n"
+         "    %s = for %k = %zero to %q step %one carry(%t = %y0) : f64 {\n      %e = load %a[%k] : f64\n" +
+         std::string(scaled ? "      %f = mul %c, %e : f64\n" : "") +
+         "      %x0 = load %x[%k, %j] : f64\n      %u = fma " + (scaled ? "%f" : "%e") +
+         ", %x0, %t : f64\n      yield %u\n    }\n    store %s, %y[%j]\n    yield\n  }\n  yield\n}\n";
+}
+
+TEST(Sums, WhatScalesAllLanesComesFromMemoryIntoThem) {
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    EXPECT_EQ(count(listing_of(update(true), isa), "vmulsd"), count(listing_of(update(false), isa), "vmulsd"));
+    EXPECT_GT(count(listing_of(update(true), isa), "vmulpd"), 0U);
+  }
+  for (const int64_t n : {1, 7, 8, 33, 70}) {
+    expect_same(update(true),
+                {scalar_arg(word(int64_t{5})), scalar_arg(word(n)), scalar_arg(word(2.5)),
+                 array_arg(counting<double>(5), {5}), array_arg(counting<double>(static_cast<size_t>(5 * n)), {5, n}),
+                 array_arg(counting<double>(static_cast<size_t>(n)), {n})});
+  }
+}
+
+}  // namespace
+}  // namespace appy::cpu::testing

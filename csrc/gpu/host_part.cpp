@@ -284,7 +284,14 @@ class Splitter {
       const int count = trips_or_bound(op);
       size.lane_trips.push_back(count);
       if (count < 0) extent_along(op, size);
+      if (outer.mapping == Mapping::columns) ir::walk(*op.blocks[0], [&](const Op& each) { stored(each, size); });
     });
+  }
+
+  static void stored(const Op& op, NestSize& size) {
+    if (op.code != Opcode::store_) return;
+    const int bytes = static_cast<int>(ir::size_of(op.view()->type.dtype));
+    size.stored_bytes = size.stored_bytes ? std::min(size.stored_bytes, bytes) : bytes;
   }
 
   /// By conditions that come out the same wherever they are computed.

@@ -19,6 +19,8 @@ struct NestSize {
   std::vector<int> lane_trips;              // workers: of the loops for lanes inside
   /// workers: the largest extent of an array that lanes run along, where their trip counts are not known.
   int lane_extent = -1;
+  /// columns: of the elements that lanes store, the least; 0 where they store none.
+  int stored_bytes = 0;
 };
 
 /// A nest that may have tiles.

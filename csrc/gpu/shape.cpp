@@ -59,6 +59,31 @@ int block_for_columns(const Sizes& sizes, const KernelShape& shape, const Kernel
   return block;
 }
 
+/// Columns that are stored, too, as they are summed: no less than a line of memory a row, and columns and threads of
+/// blocks such that the device is full in each round, also the last one. H200, a matrix that is updated, summed down
+/// its columns and multiplied by a vector: 8000 x 8000 in 0.43 ms with 250 blocks of 32 columns and 512 threads, 0.47
+/// with 500 of 16 and 256, 0.75 with 8 columns; 10000 x 10000 in 0.93 with 313 blocks of 32 and 512, of which 264 are
+/// resident, and 0.69 with 625 of 16 and 256.
+void fill_with_columns(KernelShape& shape, const Sizes& sizes, const NestSize& nest, const Properties& device) {
+  constexpr int line = 128, most_columns = 32, least_iterations = 8;
+  // Those whose registers a multiprocessor has: four rows of each are under way.
+  const int threads = device.max_threads_per_multiprocessor / 8 * 5;
+  const int64_t columns = sizes.product(nest.trips, unknown_trips), longest = longest_lanes(sizes, nest, 1);
+  int64_t most = 0;
+  for (int across = most_columns; across == most_columns || across * nest.stored_bytes >= line; across /= 2) {
+    const int64_t blocks = std::max<int64_t>((columns + across - 1) / across, 1);
+    for (int block = 256; block <= std::min(device.max_threads_per_block, threads); block *= 2) {
+      if (block > 256 && longest < int64_t{least_iterations} * (block / across)) break;
+      const int64_t at_once = int64_t{device.multiprocessors} * (threads / block);
+      const int64_t rounds = (blocks + at_once - 1) / at_once, busy = blocks * block / rounds;
+      if (busy <= most + most / 32) continue;
+      most = busy;
+      shape.columns = across;
+      shape.block = block;
+    }
+  }
+}
+
 /// Of a plane with iterations enough for rows: are there steps enough for what a thread computes before the first one,
 /// and rows enough for few of them to be left over?
 bool pays_to_march(const Sizes& sizes, const NestSize& nest) {
@@ -124,8 +149,17 @@ KernelShape by_trip_counts(const Sizes& sizes, const KernelCode& code, const Pro
   // Where one warp works and the others wait there is a block for each multiprocessor. They add to the sums behind the
   // tile, or a group of tiles, meanwhile: the more warps the more of the matrix is under way.
   if (code.in_turn && !tiled && shape.lanes < shape.block) shape.block = 512;
-  // A worker that is a block has been given its lanes above.
-  if (shape.lanes < shape.block && !tiled) shape.block = block_for_columns(sizes, shape, code, device);
+  if (tiled) return shape;
+  const std::vector<NestSize>& nests = sizes.part().nests;
+  const auto stored = std::find_if(nests.begin(), nests.end(), [](const NestSize& n) { return n.stored_bytes > 0; });
+  if (stored != nests.end() && !code.leaves && !code.in_turn) {
+    const bool whole = shape.lanes == shape.block;
+    fill_with_columns(shape, sizes, *stored, device);
+    if (whole) shape.lanes = shape.block;
+  } else if (shape.lanes < shape.block) {
+    // A worker that is a block has been given its lanes above.
+    shape.block = block_for_columns(sizes, shape, code, device);
+  }
   return shape;
 }
 

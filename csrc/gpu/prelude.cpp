@@ -696,27 +696,37 @@ APPY_INLINE i64 quotient(i64 a, i64 b) { return (a | b) >> 32 ? a / b : (i64)((u
 struct Plane {
   i64 x, x_step, y, y_step;
 };
+/// How many times `part`, a block's threads halved some times, begins in n: by a shift, as a division of 64 bits is as
+/// much for the compiler as a small kernel.
+template <int kBlock> APPY_INLINE i64 parts_of(i64 n, int part) {
+  return (kBlock & (kBlock - 1)) == 0 ? (n + part - 1) >> (31 - __clz(part)) : (n + part - 1) / part;
+}
+template <int kBlock> APPY_INLINE int times_in_block(int n, int part) {
+  return (kBlock & (kBlock - 1)) == 0 ? n >> (31 - __clz(part)) : n / part;
+}
 /// As many threads across as leave the fewest of them idle, and a part of the block's.
 template <int kBlock> APPY_INLINE int threads_across(i64 nx) {
   int across = kBlock;
+#pragma unroll 1
   while (across % 2 == 0 && across / 2 >= nx) across /= 2;
+#pragma unroll 1
   for (int fewer = across / 2; fewer >= 32 && kBlock % fewer == 0; fewer /= 2) {
-    if ((nx + fewer - 1) / fewer * fewer < (nx + across - 1) / across * across) across = fewer;
+    if (parts_of<kBlock>(nx, fewer) * fewer < parts_of<kBlock>(nx, across) * across) across = fewer;
   }
   return across;
 }
 template <int kBlock> APPY_INLINE Plane plane_of(const Team& team, i64 nx) {
-  const int across = threads_across<kBlock>(nx);
-  const i64 blocks = gridDim.x;
-  i64 columns = (nx + across - 1) / across;
-  if (columns > blocks / 2) columns = blocks;
-  if (columns < 1) columns = 1;
-  const i64 rows = blocks / columns, row = blockIdx.x / columns;
+  const int across = threads_across<kBlock>(nx), down = times_in_block<kBlock>(kBlock, across);
+  const u32 blocks = gridDim.x;
+  const i64 wanted = parts_of<kBlock>(nx, across);
+  const u32 columns = wanted > blocks / 2 ? blocks : wanted < 1 ? 1 : (u32)wanted;
+  const u32 rows = blocks / columns, row = blockIdx.x / columns;
+  const int thread_row = times_in_block<kBlock>(threadIdx.x, across);
   Plane p;
-  p.x = (blockIdx.x % columns) * across + threadIdx.x % across;
-  p.x_step = columns * across;
-  p.y = row * (kBlock / across) + threadIdx.x / across;
-  p.y_step = rows * (kBlock / across);
+  p.x = (i64)(blockIdx.x - row * columns) * across + (int)threadIdx.x - thread_row * across;
+  p.x_step = (i64)columns * across;
+  p.y = (i64)row * down + thread_row;
+  p.y_step = (i64)rows * down;
   if (row >= rows) p.x = 1ll << 56;  // left over
   return p;
 }

@@ -73,6 +73,7 @@ class Writer {
   void alloc(const ir::Op&);
   void condition(const ir::Op&);
   bool is_beside_steps(const ir::Op&) const;
+  bool is_phase_of_tile(const ir::Op&) const;
   void terminator(const ir::Op&);
   /// Opens what only one of those that run the code may do; false where that is whoever is there.
   bool open_elected();

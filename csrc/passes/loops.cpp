@@ -128,6 +128,15 @@ bool has_inner_loop(const Op& loop) {
   return found;
 }
 
+bool only_computes(const Op& op) {
+  if (op.code != Opcode::if_) return ir::is_pure(op.code) || op.code == Opcode::load_;
+  return std::all_of(op.blocks.begin(), op.blocks.end(), [](const Block* arm) {
+    const Op* at = arm->first;
+    while (at != arm->last && only_computes(*at)) at = at->next;
+    return at->code == Opcode::yield_;
+  });
+}
+
 bool writes(const Block& block) { return contains(block, ir::Effect::store) || contains(block, ir::Effect::atomic); }
 
 bool writes(const Op& op) {

@@ -69,6 +69,8 @@ std::optional<int64_t> constant(const ir::Value&);
 
 /// Ops with this effect in the block or nested in it.
 bool contains(const ir::Block&, ir::Effect);
+/// It computes or loads, maybe under a condition, and does nothing else.
+bool only_computes(const ir::Op&);
 /// A store or atomic in the block or nested in it.
 bool writes(const ir::Block&);
 /// A store or atomic that `op` executes.

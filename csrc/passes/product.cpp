@@ -21,14 +21,6 @@ constexpr size_t kMost = 2;
 
 Side operator|(Side a, Side b) { return static_cast<Side>(static_cast<uint8_t>(a) | static_cast<uint8_t>(b)); }
 
-bool is_plain(const Op& op) {
-  if (op.code != Opcode::if_) return ir::is_pure(op.code) || op.code == Opcode::load_;
-  return std::all_of(op.blocks.begin(), op.blocks.end(), [](const Block* arm) {
-    const Op* at = arm->first;
-    while (at != arm->last && is_plain(*at)) at = at->next;
-    return at == arm->last && at->code == Opcode::yield_;
-  });
-}
 /// What lanes of a worker wait for has no place in tiles, which have barriers of their own.
 bool is_ignored(const Op& op) { return op.code == Opcode::barrier_ && op.mapping == Mapping::lanes; }
 
@@ -60,7 +52,7 @@ class Matcher {
         break;
       }
       for (const Op* op = body_of(*loop).first; op; op = op->next) {
-        if (op != inner && op->code != Opcode::yield_ && !is_ignored(*op) && !is_plain(*op)) return false;
+        if (op != inner && op->code != Opcode::yield_ && !is_ignored(*op) && !only_computes(*op)) return false;
       }
       loop = inner;
     }
@@ -69,7 +61,7 @@ class Matcher {
         p_.steps->loop->carried.begin(), p_.steps->loop->carried.end(),
         [](const ir::Carried& c) { return c.combiner != ir::Combiner::last_ && c.leader < 0 && c.tie < 0; });
     for (const Op* op = body_of(*p_.steps).first; op; op = op->next) {
-      if (op->code != Opcode::yield_ && (!is_plain(*op) || !op->blocks.empty())) return false;
+      if (op->code != Opcode::yield_ && (!only_computes(*op) || !op->blocks.empty())) return false;
     }
     return simple;
   }
@@ -80,7 +72,7 @@ class Matcher {
     std::vector<const Op*> stores;
     bool fits = true;
     ir::walk(body_of(p_.columns()), [&](const Op& op) {
-      fits &= is_plain(op) || op.code == Opcode::store_ || op.code == Opcode::if_ || op.code == Opcode::yield_ ||
+      fits &= only_computes(op) || op.code == Opcode::store_ || op.code == Opcode::if_ || op.code == Opcode::yield_ ||
               &op == p_.steps || is_ignored(op);
       if (op.code != Opcode::store_) return;
       stores.push_back(&op);

@@ -55,15 +55,18 @@ class Reader {
     std::set<const Value*> its, all;  // values of that one, and of those before
     for (Op* op = body_.first; op; op = op->next) {
       if (op->code == Opcode::poll_ || op == body_.last) continue;
-      if (op->code != Opcode::store_ && !is_for(*op) && op->code != Opcode::load_ && !ir::is_pure(op->code))
-        return false;
+      if (op->code != Opcode::store_ && !is_for(*op) && !only_computes(*op)) return false;
+      if (is_if(*op)) {
+        if (touches(*op, its)) return false;
+        continue;
+      }
       const bool of_element =
           std::any_of(op->operands.begin(), op->operands.end(), [&](const Value* v) { return its.contains(v); });
       if ((op->code == Opcode::load_ && written_.contains(op->view())) || (of_element && !is_for(*op))) {
         element.push_back(op);
         if (op->result()) its.insert(op->result());
       }
-      if (ir::is_pure(op->code) || op->code == Opcode::load_) continue;
+      if (only_computes(*op)) continue;
       if (is_for(*op) && !is_plain(*op)) return false;
       if (is_for(*op) && !element.empty()) return refuse("an element at " + line(*element[0]) + " is read by a loop");
       if (element.empty() || element.back() != op) element.push_back(op);
@@ -77,6 +80,20 @@ class Reader {
     if (stencil_.phases.empty() || stencil_.phases.size() > kMostPhases) return false;
     if (!element.empty()) return refuse("an element is read at " + line(*element[0]));
     return uses_only_own(all) && computes_with_nothing_handed_on();
+  }
+
+  static bool is_if(const Op& op) { return op.code == Opcode::if_; }
+
+  /// It uses some of these values, or reads what is written.
+  bool touches(const Op& choice, const std::set<const Value*>& values) const {
+    const auto one_of = [&](const Op& op) {
+      return std::any_of(op.operands.begin(), op.operands.end(), [&](const Value* v) { return values.contains(v); });
+    };
+    bool any = one_of(choice);
+    for (Block* arm : choice.blocks) {
+      ir::walk(*arm, [&](const Op& op) { any |= one_of(op) || (is_access(op) && written_.contains(op.view())); });
+    }
+    return any;
   }
 
   /// What computes one element is used for that element.
@@ -141,6 +158,14 @@ class Reader {
         }
       });
       if (decides) return refuse("a scalar goes from one iteration to the next");
+    }
+    // A condition is copied with all that is computed under it, or not at all.
+    for (const Op* op = body_.first; op; op = op->next) {
+      if (!is_if(*op)) continue;
+      const auto handed =
+          std::count_if(op->results.begin(), op->results.end(), [&](const Value* v) { return values.contains(v); });
+      if (handed != 0 && handed != std::ssize(op->results))
+        return refuse("a scalar goes from one iteration to the next");
     }
     return true;
   }
@@ -394,8 +419,8 @@ void copy_shared(const Stencil& stencil, Copier& copier, Block& to) {
   for (const Phase& phase : stencil.phases) own.insert(phase.ops.begin(), phase.ops.end());
   const Block& body = body_of(*stencil.loop);
   for (const Op* op = body.first; op != body.last; op = op->next) {
-    const bool computes = ir::is_pure(op->code) || op->code == Opcode::load_;
-    if (!computes || own.contains(op) || stencil.handed_on.contains(op->result())) continue;
+    if (!only_computes(*op) || op->results.empty() || own.contains(op)) continue;
+    if (stencil.handed_on.contains(op->results[0])) continue;
     to.append(copier.copy(*op));
   }
 }

@@ -16,14 +16,14 @@ namespace appy::passes::stencils {
 
 using ir::Word;
 
-constexpr int64_t kColumns = 6;
+constexpr int kColumns = 6;
 
 /// `for t` around one to three phases over one to three arrays, offsets -2 to 2.
 class Program {
  public:
   explicit Program(uint32_t seed, int most_rank = 2)
       : random_(seed), rank_(1 + below(most_rank)), views_(1 + below(3)) {
-    const bool backward = below(4) == 0;
+    const bool backward = below(4) == 0, guarded = below(4) == 0;
     std::string last = "%ri";
     for (int p = 0, count = 1 + below(3); p < count; ++p) {
       phase_ = std::to_string(p);
@@ -37,10 +37,13 @@ class Program {
     for (int v = 0; v < views_; ++v) text_ += ", %" + view(v) + ": f64[" + std::to_string(rank_) + ",c]";
     text_ += ") results(\"t\", \"i\") {\n";
     for (int c = -1; c <= 5; ++c) text_ += number(c) + " = const " + std::to_string(c) + " : i64\n";
-    text_ += "%half = const 0.5 : f64\n%third = const 0.3 : f64\n%last = sub %T, %c1 : i64\n" + bounds_;
+    text_ += "%half = const 0.5 : f64\n%third = const 0.3 : f64\n%last = sub %T, %c1 : i64\n";
+    text_ += "%any = lt %c0, %n : bool\n" + bounds_;
     text_ += "%r, %s = for %t = " + std::string(backward ? "%last to %m1 step %m1" : "%c0 to %T step %c1") +
-             " carry(%rt = %m1, %ri = %m1) : i64, i64 {\npoll state(%rt, %ri)\n%ft = load %f[%t] : f64\n" + body_ +
-             "yield %t, " + last + "\n}\nyield %r, %s\n}\n";
+             " carry(%rt = %m1, %ri = %m1) : i64, i64 {\npoll state(%rt, %ri)\n" +
+             (guarded ? "%ft = if %any : f64 {\n%fl = load %f[%t] : f64\nyield %fl\n} else {\nyield %half\n}\n"
+                      : "%ft = load %f[%t] : f64\n") +
+             body_ + "yield %t, " + last + "\n}\nyield %r, %s\n}\n";
   }
 
   const std::string& text() const { return text_; }
@@ -55,7 +58,8 @@ class Program {
   static std::string plus(int c) { return c == 0 ? "" : (c < 0 ? " - " : " + ") + std::to_string(std::abs(c)); }
 
   std::string element(int v, const std::string& row, int column) const {
-    return "%" + view(v) + "[" + row + (rank_ == 2 ? ", %j" + plus(column) : "") + "]";
+    const std::string at = column_ ? std::to_string(column_ + column) : "%j" + plus(column);
+    return "%" + view(v) + "[" + row + (rank_ == 2 ? ", " + at : "") + "]";
   }
 
   /// Stores a weighted sum of some elements to `target`. Of the target it mostly reads its own row only, as what may be
@@ -67,7 +71,8 @@ class Program {
       const int v = below(views_);
       const int offset = v == target && below(8) > 0 ? shift : below(5) - 2 + shift;
       const std::string name = "%v" + phase_ + "_" + std::to_string(k);
-      body_ += name + "x = load " + element(v, row(offset), v == target ? 0 : below(3) - 1) + " : f64\n";
+      const bool beside = v != target || (column_ && offset == shift);
+      body_ += name + "x = load " + element(v, row(offset), beside ? below(3) - 1 : 0) + " : f64\n";
       body_ += name + " = fma " + name + "x, " + (below(2) ? "%half" : "%third") + ", " + sum + " : f64\n";
       sum = name;
     }
@@ -79,9 +84,11 @@ class Program {
     body_ += "%e" + phase_ + " = for parallel " + (rank_ == 1 ? "simd " : "") +
              "annotated %i = " + number(3 + below(3)) + " to %hi" + phase_ + " step %c1 carry(%l = " + last +
              ") : i64 {\n";
-    if (rank_ == 2) body_ += "for simd annotated %j = %c1 to %c5 step %c1 {\n";
+    column_ = rank_ == 2 && below(4) == 0 ? 1 + below(kColumns - 2) : 0;
+    if (rank_ == 2 && !column_) body_ += "for simd annotated %j = %c1 to %c5 step %c1 {\n";
     statement(below(views_), below(3) - 1, [](int offset) { return "%i" + plus(offset); });
-    if (rank_ == 2) body_ += "yield\n}\n";
+    if (rank_ == 2 && !column_) body_ += "yield\n}\n";
+    column_ = 0;
     body_ += "poll state(%t, " + last + ")\nyield %i\n}\n";
     return "%e" + phase_;
   }
@@ -98,6 +105,7 @@ class Program {
   std::mt19937 random_;
   int rank_, views_;
   bool single_row_ = false;
+  int column_ = 0;  // of a phase with a single one
   std::string phase_, bounds_, body_, text_;
 };
 

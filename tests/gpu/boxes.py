@@ -77,6 +77,47 @@ def heat(steps, u, v, k):
         u[1:-1, 1:-1] = 0.5 * v[1:-1, 1:-1] + 0.25 * (v[:-2, :-2] + v[2:, 2:])
 
 
+def sources(steps, ex, ey, hz, source):
+    """A row that is set anew in each step, in a loop of its own, and a factor that is read where there is a row."""
+    m, n = hz.shape
+    for t in range(steps):
+        # pragma simd
+        for j in range(n):
+            ey[0, j] = source[t]
+        # pragma parallel for
+        for i in range(1, m):
+            # pragma simd
+            for j in range(n):
+                ey[i, j] -= 0.5 * (hz[i, j] - hz[i - 1, j])
+        # pragma parallel for
+        for i in range(m):
+            # pragma simd
+            for j in range(1, n):
+                ex[i, j] -= 0.5 * (hz[i, j] - hz[i, j - 1])
+        # pragma parallel for
+        for i in range(m - 1):
+            # pragma simd
+            for j in range(n - 1):
+                hz[i, j] -= 0.7 * (ex[i, j + 1] - ex[i, j] + ey[i + 1, j] - ey[i, j])
+
+
+def edges(steps, p, q, b):
+    """Two columns and two rows that follow those beside them."""
+    for _ in range(steps):
+        # pragma 0=>parallel 1=>simd
+        q[1:-1, 1:-1] = 0.25 * (p[1:-1, 2:] + p[1:-1, :-2] + p[2:, 1:-1] + p[:-2, 1:-1] - b[1:-1, 1:-1])
+        # pragma 0=>parallel 1=>simd
+        p[1:-1, 1:-1] = q[1:-1, 1:-1]
+        # pragma 0=>parallel
+        p[:, -1] = p[:, -2] + 0.01
+        # pragma 0=>simd
+        p[0, :] = p[1, :]
+        # pragma 0=>parallel
+        p[:, 0] = 0.5 * p[:, 1]
+        # pragma 0=>simd
+        p[-1, :] = 0.1
+
+
 def arguments(name: str, steps: int, m: int, n: int) -> tuple:
     rng = np.random.default_rng(n)
     made = [rng.random((m, n)) for _ in range(4)]
@@ -85,12 +126,14 @@ def arguments(name: str, steps: int, m: int, n: int) -> tuple:
         "loops": (steps, *made[:2]),
         "gray_scott": (steps, *made),
         "staggered": (steps, rng.random((m, n + 1)), *made[:2]),
+        "sources": (steps, *made[:3], rng.random(steps)),
+        "edges": (steps, *made[:3]),
         # Every other row, and columns backward.
         "heat": (steps, rng.random((2 * m, n))[::2], rng.random((m, n))[:, ::-1], *made[2:3]),
     }[name]
 
 
-FUNCTIONS = {f.__name__: f for f in (jacobi, loops, gray_scott, staggered, heat)}
+FUNCTIONS = {f.__name__: f for f in (jacobi, loops, gray_scott, staggered, heat, sources, edges)}
 # Rows, columns and steps. Boxes are for what exceeds the cache of two multiprocessors, and for steps enough.
 RUNS = (
     *((300, 290, 33), (300, 290, 0), (3, 24001, 38), (24001, 3, 33)),

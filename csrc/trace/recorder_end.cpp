@@ -143,6 +143,30 @@ bool set_inside(const std::vector<Instruction>& text, int begin, int end, size_t
   return found;
 }
 
+/// From instruction `start` on the function returns what its variables and constants hold, and nothing else: nobody is
+/// left who could look at the others.
+bool only_returns(const std::vector<Instruction>& text, size_t start) {
+  for (size_t k = start, steps = 0; k < text.size() && steps < text.size(); ++steps) {
+    switch (text[k].op) {
+      case Op::return_value_:
+        return true;
+      case Op::jump_:
+        if (static_cast<size_t>(text[k].arg) <= k) return false;
+        k = static_cast<size_t>(text[k].arg);
+        continue;
+      case Op::nop_:
+      case Op::load_fast_:
+      case Op::load_const_:
+      case Op::build_tuple_:
+        ++k;
+        continue;
+      default:
+        return false;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 /// An output of this shape: its result types are appended.
@@ -199,16 +223,18 @@ void Recorder::add_output(const Merged& m, runtime::Output out, std::vector<ir::
 /// - what it holds cannot be left in it, or would cost an array, or would have to come from a device; or
 /// - loops inside alone set it: which of their iterations came last, where they may be empty, takes more than some
 /// loops do, and keeps them from being divided. Where exceptions tell of it, it stays; or
+/// - the function returns at once, which it does not for exceptions, either; or
 /// - the region is to do without all of these.
 bool Recorder::may_drop(size_t slot, size_t stored, const Slot& last) {
   if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus)) return false;
   const bool element = last.kind == Slot::Kind::value && is_zero_d_array(last.traced);
-  const bool inside = set_inside(region_frame_.text->instructions, region_.begin, end_, slot) &&
+  const std::vector<Instruction>& text = region_frame_.text->instructions;
+  const bool unseen = (only_returns(text, static_cast<size_t>(end_)) || set_inside(text, region_.begin, end_, slot)) &&
                       std::all_of(snapshots_.begin(), snapshots_.end(),
                                   [&](const auto& at) { return is_as_at_entry(at.second[stored], slot); });
-  if (!(is_costly(last) || element || for_device() || region_.drops_dead || inside)) return false;
+  if (!(is_costly(last) || element || for_device() || region_.drops_dead || unseen)) return false;
   if (live_after_.empty()) {
-    live_after_ = live_variables(region_.code, region_frame_.text->instructions, region_.begin, end_);
+    live_after_ = live_variables(region_.code, text, region_.begin, end_);
   }
   return !live_after_[slot];
 }

@@ -131,6 +131,17 @@ def looked_at_by_a_callee(starts, x, out):
     return of_the_caller("i"), of_the_caller("s")
 
 
+def returned_with_others(starts, x, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        s = 0.0
+        # pragma simd
+        for j in range(starts[i], starts[i + 1]):
+            s += x[j]
+        out[i] = s
+    return starts, s, 1
+
+
 def looked_at(starts, x, out):
     # pragma parallel for
     for i in range(len(out)):
@@ -153,6 +164,7 @@ def looked_at(starts, x, out):
         read_by_a_closure,
         deleted,
         looked_at_by_a_callee,
+        returned_with_others,
         looked_at,
     ],
 )
@@ -166,13 +178,34 @@ def test_as_python(function):
 
 def test_what_nothing_reads_is_not_computed():
     graph = appy.lower(appy.jit(strict=True)(sums), STARTS, X, np.zeros(5)).text(optimised=True)
-    assert "tie" not in graph and 'results("i", ' in graph and '"j"' not in graph
+    assert "results(" not in graph
+    graph = appy.lower(appy.jit(strict=True)(looked_at_by_a_callee), STARTS, X, np.zeros(5)).text(optimised=True)
+    assert "tie" not in graph and 'results("i", ' in graph and '"s"' in graph and '"j"' not in graph
     graph = appy.lower(appy.jit(strict=True)(read_after), STARTS, X, np.zeros(5)).text(optimised=True)
     assert "tie" in graph and '"j"' in graph
     graph = appy.lower(appy.jit(strict=True)(not_read_of_a_loop_inside), STARTS, X, np.zeros(5)).text(optimised=True)
     assert 'results("i", ' in graph and '"s"' not in graph
     graph = appy.lower(appy.jit(strict=True)(read_of_a_loop_inside), STARTS, X, np.zeros(5)).text(optimised=True)
     assert '"s"' in graph
+
+
+def test_a_debugger_sees_them_at_the_return():
+    seen = []
+
+    def look(frame, event, _):
+        if frame.f_code.co_name == "sums" and event == "return":
+            seen.append({k: v for k, v in frame.f_locals.items() if k in "ijs"})
+        return look
+
+    compiled = appy.jit(copy.copy(sums))
+    compiled(STARTS, X, np.zeros(5))
+    before = sys.gettrace()
+    sys.settrace(look)
+    try:
+        compiled(STARTS, X, np.zeros(5))
+    finally:
+        sys.settrace(before)
+    assert seen == [{"i": 4, "j": 5, "s": 0.0}]
 
 
 class Expressions:

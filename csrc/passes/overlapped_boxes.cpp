@@ -151,9 +151,11 @@ class BoxTiler : OverlappedRounds {
       }
       if (nest.columns && more) return no_box;
     }
-    if (nest.columns && constant(*nest.columns->operands[2]) != int64_t{1}) return no_box;
-    for (size_t k = 0; nest.columns && k < 2; ++k) {
-      if (!is_known(*nest.columns->operands[k])) return "how far it runs is not known before";
+    if (nest.columns) {
+      const Op& columns = *nest.columns;
+      if (constant(*columns.operands[2]) != int64_t{1}) return no_box;
+      if (!is_known(*columns.operands[0]) || !is_known(*columns.operands[1]))
+        return "how far it runs is not known before";
     }
     bool inner = false;
     ir::walk(body_of(nest.innermost()), [&](const Op& op) {
@@ -495,13 +497,12 @@ class BoxTiler : OverlappedRounds {
       x = add(times(down, width_), column);
     }
     where(within(column, low[1], end[1]), [&] {
-      for (const Op* loop : {nest.rows, nest.columns}) {
+      const Op* loops[] = {nest.rows, nest.columns};
+      const Values at = {down, column};
+      for (size_t d = 0; d < 2; ++d) {
+        const Op* loop = loops[d];
         if (!loop) continue;
-        const size_t d = loop == nest.columns;
-        copier.map(induction(*loop), add(add(origin[d], d ? column : down), nest.shift[d]));
-      }
-      for (const Op* loop : {nest.rows, nest.columns}) {
-        if (!loop) continue;
+        copier.map(induction(*loop), add(add(origin[d], at[d]), nest.shift[d]));
         for (const Op* op = body_of(*loop).first; op != body_of(*loop).last; op = op->next) {
           if (nest.needed.contains(op)) copy(*op, nest, *x, copier);
         }

@@ -56,13 +56,8 @@ class Reader {
     for (Op* op = body_.first; op; op = op->next) {
       if (op->code == Opcode::poll_ || op == body_.last) continue;
       if (op->code != Opcode::store_ && !is_for(*op) && !only_computes(*op)) return false;
-      if (is_if(*op)) {
-        if (touches(*op, its)) return false;
-        continue;
-      }
-      const bool of_element =
-          std::any_of(op->operands.begin(), op->operands.end(), [&](const Value* v) { return its.contains(v); });
-      if ((op->code == Opcode::load_ && written_.contains(op->view())) || (of_element && !is_for(*op))) {
+      if (!is_for(*op) && is_of_element(*op, its)) {
+        if (op->code == Opcode::if_) return false;
         element.push_back(op);
         if (op->result()) its.insert(op->result());
       }
@@ -82,17 +77,15 @@ class Reader {
     return uses_only_own(all) && computes_with_nothing_handed_on();
   }
 
-  static bool is_if(const Op& op) { return op.code == Opcode::if_; }
-
-  /// It uses some of these values, or reads what is written.
-  bool touches(const Op& choice, const std::set<const Value*>& values) const {
-    const auto one_of = [&](const Op& op) {
-      return std::any_of(op.operands.begin(), op.operands.end(), [&](const Value* v) { return values.contains(v); });
+  /// It uses some of an element's values, or accesses what is written.
+  bool is_of_element(const Op& op, const std::set<const Value*>& its) const {
+    bool any = false;
+    const auto look = [&](const Op& each) {
+      any |= is_access(each) && written_.contains(each.view());
+      for (const Value* v : each.operands) any |= its.contains(v);
     };
-    bool any = one_of(choice);
-    for (Block* arm : choice.blocks) {
-      ir::walk(*arm, [&](const Op& op) { any |= one_of(op) || (is_access(op) && written_.contains(op.view())); });
-    }
+    look(op);
+    for (Block* arm : op.blocks) ir::walk(*arm, look);
     return any;
   }
 
@@ -161,7 +154,7 @@ class Reader {
     }
     // A condition is copied with all that is computed under it, or not at all.
     for (const Op* op = body_.first; op; op = op->next) {
-      if (!is_if(*op)) continue;
+      if (op->code != Opcode::if_) continue;
       const auto handed =
           std::count_if(op->results.begin(), op->results.end(), [&](const Value* v) { return values.contains(v); });
       if (handed != 0 && handed != std::ssize(op->results))

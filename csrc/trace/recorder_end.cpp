@@ -222,8 +222,8 @@ void Recorder::add_output(const Merged& m, runtime::Output out, std::vector<ir::
 /// Nothing reads the variable any more, and
 /// - what it holds cannot be left in it, or would cost an array, or would have to come from a device; or
 /// - loops inside alone set it: which of their iterations came last, where they may be empty, takes more than some
-/// loops do, and keeps them from being divided. Where exceptions tell of it, it stays; or
-/// - the function returns at once, which it does not for exceptions, either; or
+/// loops do, and keeps them from being divided; or
+/// - the function returns at once. Where exceptions tell of it, it stays in these two cases; or
 /// - the region is to do without all of these.
 bool Recorder::may_drop(size_t slot, size_t stored, const Slot& last) {
   if (slot >= static_cast<size_t>(region_.code->co_nlocalsplus)) return false;

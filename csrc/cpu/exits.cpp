@@ -67,7 +67,11 @@ void Function::emit_check(const ir::Op& op) {
     if (iteration.isValid()) store_iteration(iteration);
     leave(runtime::Status::failed);
   });
-  jump_if(op.operands[0], false, failed);
+  if (const ir::Op* wrap = tested_wrap(op)) {
+    wrap_or_jump(*wrap, failed);
+  } else {
+    jump_if(op.operands[0], false, failed);
+  }
 }
 
 void Function::word_of(const ir::Value* v, x86::Reg r, x86::Gp to) {

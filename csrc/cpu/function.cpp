@@ -336,7 +336,7 @@ void Function::emit(const ir::Op& op) {
   }
   const ir::Value* v = op.result();
   if (m_.uses[v->id] == 0) return;
-  if (deferred(op)) {
+  if (deferred(op) || (op.code == Opcode::wrap_ && is_wrapped_by_its_test(op))) {
     // A block may be emitted twice: what was computed on demand in the first copy is not there in the second.
     regs_[v->id] = {};
     return;

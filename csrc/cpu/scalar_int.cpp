@@ -1,4 +1,5 @@
 // Scalar integer and Boolean arithmetic, comparisons and conditional jumps.
+#include <algorithm>
 #include <bit>
 
 #include "cpu/function.h"
@@ -492,6 +493,63 @@ Flags Function::compare(const ir::Op& op) {
   }
 }
 
+Function::IndexTest Function::index_test(const ir::Value* condition) const {
+  const ir::Op* op = condition->op;
+  if (!op || op->code != Opcode::and_ || bound(condition) || !deferred(*op)) return {};
+  const auto test = [&](const ir::Value* v, Opcode code) {
+    const bool unused_yet = v->op && v->op->code == code && !bound(v) && deferred(*v->op);
+    return unused_yet && ir::is_signed(v->op->operands[0]->type.dtype) ? v->op : nullptr;
+  };
+  for (size_t side = 0; side < 2; ++side) {
+    const ir::Op *low = test(op->operands[side], Opcode::ge_), *high = test(op->operands[1 - side], Opcode::lt_);
+    if (!low || !high || low->operands[0] != high->operands[0]) continue;
+    const ir::Value *zero = low->operands[1], *n = high->operands[1];
+    if (!is_const(zero) || const_int(zero) != 0) continue;
+    const bool is_extent = is_const(n) ? const_int(n) >= 0 : n->op && n->op->code == Opcode::dim_;
+    if (is_extent) return {low->operands[0], n};
+  }
+  return {};
+}
+
+const ir::Op* Function::tested_wrap(const ir::Op& check) const {
+  if (vector_) return nullptr;  // there checks are the lanes' business
+  const IndexTest test = index_test(check.operands[0]);
+  const ir::Op* wrap = test.index ? test.index->op : nullptr;
+  if (!wrap || wrap->code != Opcode::wrap_ || wrap->parent != check.parent || wrap->operands[1] != test.extent)
+    return nullptr;
+  const auto uses_it = [&](const ir::Value* v) { return v == test.index; };
+  if (std::any_of(check.operands.begin(), check.operands.end(), uses_it)) return nullptr;
+  for (const ir::Op* op = wrap->next; op != &check; op = op->next) {
+    if (!op || !ir::is_pure(op->code)) return nullptr;
+    if (std::any_of(op->operands.begin(), op->operands.end(), uses_it) && !deferred(*op)) return nullptr;
+  }
+  return wrap;
+}
+
+bool Function::is_wrapped_by_its_test(const ir::Op& wrap) const {
+  const ir::Op* op = wrap.next;
+  while (op && op->code != Opcode::check_ && ir::is_pure(op->code)) op = op->next;
+  return op && op->code == Opcode::check_ && tested_wrap(*op) == &wrap;
+}
+
+void Function::wrap_or_jump(const ir::Op& wrap, asmjit::Label failed) {
+  // One comparison of unsigned words finds what is negative and what is too large.
+  x86::Gp to = cc_.newGpq();
+  const asmjit::Operand n = gp_or_imm(wrap.operands[1]);
+  cc_.mov(to, gp(wrap.operands[0]));
+  asmjit::Label back = cc_.newLabel();
+  asmjit::Label outside = cold([this, to, n, back, failed] {
+    cc_.emit(x86::Inst::kIdAdd, to, n);
+    cc_.emit(x86::Inst::kIdCmp, to, n);
+    cc_.jae(failed);
+    cc_.jmp(back);
+  });
+  cc_.emit(x86::Inst::kIdCmp, to, n);
+  cc_.jae(outside);
+  cc_.bind(back);
+  bind(wrap.result(), to);
+}
+
 Flags Function::overflow(const ir::Op& op) {
   using CC = x86::CondCode;
   const DType t = op.operands[0]->type.dtype;
@@ -552,6 +610,10 @@ void Function::jump_if(const ir::Value* condition, bool when, asmjit::Label to) 
         return jump_if(op.operands[0], !when, to);
       case Opcode::and_:
       case Opcode::or_: {
+        if (const IndexTest test = index_test(condition); test.index) {
+          cc_.emit(x86::Inst::kIdCmp, gp(test.index), gp_or_imm(test.extent));
+          return jump({x86::CondCode::kB}, when, to);
+        }
         asmjit::Label skip = cc_.newLabel();
         const bool decides = op.code == Opcode::or_;  // what one operand alone settles
         jump_if(op.operands[0], decides, when == decides ? to : skip);

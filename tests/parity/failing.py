@@ -100,6 +100,19 @@ def parallel_gather(index, x, out, state):
         state.update(s=s)
 
 
+def parallel_count(labels, h, state):
+    # pragma parallel for
+    for i in range(len(labels)):
+        # pragma atomic
+        h[labels[i]] += 1
+
+
+def parallel_scatter(at, x, out, state):
+    # pragma parallel for
+    for i in range(len(at)):
+        out[at[i] - 3] = x[i]
+
+
 def raising(x, state):
     # pragma sequential for
     for i in range(len(x)):

@@ -14,7 +14,9 @@ from failing import (
     float_division,
     overflow_after_stores,
     overflow_declines,
+    parallel_count,
     parallel_gather,
+    parallel_scatter,
     raising,
     read_only,
     sequential_division,
@@ -120,6 +122,41 @@ def test_parallel_failure_is_the_first_in_order(at):
     assert fast[2] == {"s": 5.0}, "scalars keep the value from before the loop"
     np.testing.assert_array_equal(fast[3][2][:at], plain[3][2][:at])  # earlier iterations are complete
     assert fast[3][2][at] == 0
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i4", "u1", "i1"])
+@pytest.mark.parametrize("n", [0, 1, 50, 100_000])
+def test_labels_from_either_end(dtype, n):
+    low = 0 if dtype[0] == "u" else -100
+    labels = np.random.default_rng(0).integers(low, 100, n).astype(dtype)
+    same(*both(parallel_count, lambda: (labels, np.zeros(100, int))))
+
+
+@pytest.mark.parametrize("value", [100, -101, 10**12, -(10**12)])
+@pytest.mark.parametrize("at", [0, 1, 31_000, 99_999])
+def test_a_label_out_of_range_in_a_parallel_loop(at, value):
+    def make():
+        labels = np.random.default_rng(0).integers(-100, 100, 100_000)
+        labels[at] = value
+        labels[at + 1 :: 7] = 100  # found by others, maybe before
+        return labels, np.zeros(100, int)
+
+    plain, fast = both(parallel_count, make)
+    assert fast[0] is IndexError and fast[1] == plain[1]
+    assert (fast[3][1] >= plain[3][1]).all(), "earlier iterations are complete"
+
+
+@pytest.mark.parametrize("at", [0, 500, 9_999])
+def test_a_place_out_of_range_in_a_parallel_loop(at):
+    def make():
+        places = np.random.default_rng(0).permutation(10_000) + 3
+        places[at] = 10_003
+        return places, np.arange(1.0, 10_001.0), np.zeros(10_000)
+
+    plain, fast = both(parallel_scatter, make)
+    assert fast[0] is IndexError and fast[1] == plain[1]
+    written = plain[3][2] != 0
+    np.testing.assert_array_equal(fast[3][2][written], plain[3][2][written])
 
 
 def test_explicit_raise():

@@ -179,7 +179,11 @@ bool Writer::is_copy(const Op& load) const {
   if (load.code != Opcode::load_ || store->code != Opcode::store_ || store->operands[0] != load.result()) return false;
   const DType t = load.result()->type.dtype;
   if (t == DType::bool_ || ir::size_of(t) < 4 || is_unaligned(*load.view())) return false;
-  return is_in_shared(*store->view()) && !is_in_shared(*load.view()) && store->next->code == Opcode::yield_;
+  for (const Op* op = store->next; op; op = op->next) {
+    const auto& used = op->operands;
+    if (!op->blocks.empty() || std::find(used.begin(), used.end(), load.result()) != used.end()) return false;
+  }
+  return is_in_shared(*store->view()) && !is_in_shared(*load.view());
 }
 
 bool Writer::only_copies(const Op& loop) const {

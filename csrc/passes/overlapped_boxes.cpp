@@ -55,6 +55,10 @@ constexpr int64_t kMostSteps = 8;
 // 1000 x 1000 8.8 instead of 14.6.
 constexpr int64_t kWorth = int64_t{4} << 10;
 constexpr int64_t kWorkers = 128;
+// Boxes for each multiprocessor that boxes become lower for, and rows of its own that a box has then: one by itself
+// waits for the latency of each of its phases, two for that of one.
+constexpr int64_t kBoxes = 2;
+constexpr int64_t kLow = 8;
 
 class BoxTiler : OverlappedRounds {
  public:
@@ -85,9 +89,7 @@ class BoxTiler : OverlappedRounds {
     Op* choice = make_versions(b_, loop_, pays_);
     Block& tiled = *choice->blocks[0];
     b_.set_block(&tiled);
-    for (const Array& array : arrays_) {
-      if (!array.fresh) fill_spare(array);
-    }
+    fill_spares();
     Op* round = count_to(rounds_, control(), "round");
     tiles(*induction(*round));
     close(*round, tiled);
@@ -319,12 +321,17 @@ class BoxTiler : OverlappedRounds {
         end_[d] = end_[d] ? most(end_[d], nest.end[d]) : nest.end[d];
       }
     }
-    Values count;
-    for (size_t d = 0; d < 2; ++d) {
-      count[d] = over_up(most(sub(end_[d], first_[d]), i64(0)), i64(own_[d]));
+    Values points;
+    for (size_t d = 0; d < 2; ++d) points[d] = most(sub(end_[d], first_[d]), i64(0));
+    const int64_t workers = graph_.workers > 0 ? graph_.workers : kWorkers;
+    across_ = over_up(points[1], i64(own_[1]));
+    own_rows_ = i64(own_[0]);
+    if (!sizes_ && own_[0] > kLow) {
+      Value* down = most(over(i64(kBoxes * workers), most(across_, i64(1))), i64(1));
+      own_rows_ = most(least(over_up(points[0], down), own_rows_), i64(kLow));
     }
-    across_ = count[1];
-    count_of_tiles_ = mul(count[0], count[1]);
+    rows_ = add(own_rows_, height_ - own_[0]);
+    count_of_tiles_ = mul(over_up(points[0], own_rows_), across_);
     steps_ = i64(most_steps_);
     rounds_ = over_up(trips_, steps_);
     pays_ = b_.op(Opcode::gt_, {trips_, i64(0)});
@@ -334,7 +341,6 @@ class BoxTiler : OverlappedRounds {
         Value* elements = mul(b_.dim(array.view, 0), b_.dim(array.view, 1));
         all = add(all, times(elements, ir::size_of(array.view->type.dtype)));
       }
-      const int64_t workers = graph_.workers > 0 ? graph_.workers : kWorkers;
       pays_ = both(b_.op(Opcode::ge_, {trips_, i64(4 * most_steps_)}),
                    both(le(i64(workers * kWorth), all), le(all, i64(kSpare))));
     }
@@ -343,7 +349,7 @@ class BoxTiler : OverlappedRounds {
       for (int d = 0; d < 2; ++d) pays_ = both(pays_, b_.op(Opcode::gt_, {b_.dim(array.view, d), i64(0)}));
     }
     count_of_tiles_ = b_.select(pays_, count_of_tiles_, i64(0));
-    box_ = b_.select(pays_, i64(height_ * width_), i64(0));
+    box_ = b_.select(pays_, times(rows_, width_), i64(0));
   }
 
   void make_spare(Array& array) {
@@ -355,16 +361,44 @@ class BoxTiler : OverlappedRounds {
     array.spare->name = array.view->name;
   }
 
-  /// Both, since nobody writes elements that are no points.
-  void fill_spare(const Array& array) {
+  /// Those that are read from memory.
+  std::vector<const Array*> spared() const {
+    std::vector<const Array*> found;
+    for (const Array& array : arrays_) {
+      if (!array.fresh) found.push_back(&array);
+    }
+    return found;
+  }
+
+  /// Both, since nobody writes elements that are no points. One loop for all arrays: compilers take their time for each.
+  void fill_spares() {
+    const std::vector<const Array*> arrays = spared();
+    if (arrays.empty()) return;
+    Values extent = {};
+    for (int d = 0; d < 2; ++d) {
+      for (const Array* array : arrays) {
+        Value* dim = b_.dim(array->view, d);
+        extent[d] = extent[d] ? most(extent[d], dim) : dim;
+      }
+    }
     Block& block = *b_.block();
-    Op* rows = count_to(b_.dim(array.view, 0), any_order(), "i");
+    Op* rows = count_to(extent[0], any_order(), "i");
     ir::Loop kind = any_order();
     kind.simd = true;
-    Op* columns = count_to(b_.dim(array.view, 1), std::move(kind), "j");
+    Op* columns = count_to(extent[1], std::move(kind), "j");
     Value *i = induction(*rows), *j = induction(*columns);
-    Value* v = load(array.view, {i, j});
-    for (const int64_t which : {0, 1}) store(v, array.spare, {i64(which), i, j});
+    for (const Array* array : arrays) {
+      const auto fill = [&] {
+        Value* v = load(array->view, {i, j});
+        for (const int64_t which : {0, 1}) store(v, array->spare, {i64(which), i, j});
+      };
+      if (arrays.size() == 1) {
+        fill();
+      } else {
+        where(both(b_.op(Opcode::lt_, {i, b_.dim(array->view, 0)}), b_.op(Opcode::lt_, {j, b_.dim(array->view, 1)})),
+              fill);
+      }
+    }
     close(*columns, body_of(*rows));
     close(*rows, block);
   }
@@ -404,11 +438,8 @@ class BoxTiler : OverlappedRounds {
     Block& block = *b_.block();
     Value* down = over(induction(*tile), across_);
     const Values number = {down, sub(induction(*tile), mul(down, across_))};
-    Values low, origin;
-    for (size_t d = 0; d < 2; ++d) {
-      low[d] = add(first_[d], times(number[d], own_[d]));
-      origin[d] = add(low[d], -most_steps_ * before_[d]);
-    }
+    const Values low = {add(first_[0], mul(number[0], own_rows_)), add(first_[1], times(number[1], own_[1]))};
+    const Values origin = {add(low[0], -most_steps_ * before_[0]), add(low[1], -most_steps_ * before_[1])};
     for (Array& array : arrays_) {
       ir::Type type = array.view->type;
       type.rank = 1;
@@ -416,9 +447,7 @@ class BoxTiler : OverlappedRounds {
       array.own = b_.alloc(type, std::vector<Value*>{box_});
       array.own->name = array.view->name;
     }
-    for (const Array& array : arrays_) {
-      if (!array.fresh) load_box(array, which, origin);
-    }
+    load_boxes(which, origin);
     for (const Array& array : arrays_) {
       if (array.fresh) load_around(array, origin);
     }
@@ -427,7 +456,7 @@ class BoxTiler : OverlappedRounds {
     copy_shared(stencil_, copier, *b_.block());
     for (const Nest& nest : nests_) compute(nest, origin, copier);
     close(*step, block);
-    for (const Array& array : arrays_) store_box(array, which, is_last, low, origin);
+    store_boxes(which, is_last, low, origin);
     close(*tile, around);
   }
 
@@ -436,13 +465,15 @@ class BoxTiler : OverlappedRounds {
   }
 
   /// What is beside the array is never computed with: any element stands there.
-  void load_box(const Array& array, Value* which, const Values& origin) {
+  void load_boxes(Value* which, const Values& origin) {
+    const std::vector<const Array*> arrays = spared();
+    if (arrays.empty()) return;
     Block& block = *b_.block();
     Op* copy = count_to(box_, any_order(), "x");
     Value* x = induction(*copy);
-    Value* i = inside_array(array, add(origin[0], row_of(x)), 0);
-    Value* j = inside_array(array, add(origin[1], column_of(x)), 1);
-    store(load(array.spare, {which, i, j}), array.own, {x});
+    Value *i = add(origin[0], row_of(x)), *j = add(origin[1], column_of(x));
+    for (const Array* array : arrays)
+      store(load(array->spare, {which, inside_array(*array, i, 0), inside_array(*array, j, 1)}), array->own, {x});
     close(*copy, block);
   }
 
@@ -459,7 +490,7 @@ class BoxTiler : OverlappedRounds {
     const Nest& writer = writer_of(array);
     Block& block = *b_.block();
     Value* none = nullptr;
-    const int64_t extent[] = {height_, width_};
+    const Values extent = {rows_, i64(width_)};
     for (size_t d = 0; d < 2; ++d) {
       Value* inside = both(le(writer.low[d], origin[d]), le(add(origin[d], extent[d]), writer.end[d]));
       none = none ? both(none, inside) : inside;
@@ -477,11 +508,11 @@ class BoxTiler : OverlappedRounds {
   /// A phase, in the points of the box.
   void compute(const Nest& nest, const Values& origin, Copier& copier) {
     Block& block = *b_.block();
-    const int64_t extent[] = {height_, width_};
+    const Values extent = {rows_, i64(width_)};
     Values low, end;
     for (size_t d = 0; d < 2; ++d) {
       low[d] = most(sub(nest.low[d], origin[d]), i64(nest.before[d]));
-      end[d] = least(sub(nest.end[d], origin[d]), i64(extent[d] - nest.after[d]));
+      end[d] = least(sub(nest.end[d], origin[d]), add(extent[d], -nest.after[d]));
     }
     ir::Loop kind = any_order();
     kind.simd = nest.innermost().loop->simd;
@@ -540,28 +571,42 @@ class BoxTiler : OverlappedRounds {
   }
 
   /// The tile's own points; of a fresh array, in the last round, those that its phase writes.
-  void store_box(const Array& array, Value* which, Value* is_last, const Values& low, const Values& origin) {
+  void store_boxes(Value* which, Value* is_last, const Values& low, const Values& origin) {
     Block& block = *b_.block();
-    Values from, to;
+    const size_t count = arrays_.size();
+    Values first, limit;
     for (size_t d = 0; d < 2; ++d) {
-      const Nest* const writer = array.fresh ? &writer_of(array) : nullptr;
-      Value* first = writer ? writer->low[d] : most(first_[d], i64(0));
-      Value* end = writer ? writer->end[d] : least(end_[d], b_.dim(array.view, static_cast<int>(d)));
-      from[d] = sub(most(low[d], first), origin[d]);
-      to[d] = sub(least(add(low[d], own_[d]), end), origin[d]);
+      first[d] = sub(most(low[d], most(first_[d], i64(0))), origin[d]);
+      limit[d] = add(low[d], d == 0 ? own_rows_ : i64(own_[1]));
     }
-    Value *begin = times(from[0], width_), *stop = times(to[0], width_);
-    if (array.fresh) stop = b_.select(is_last, stop, begin);
-    Op* copy = loop(begin, stop, any_order(), "x");
-    Value* x = induction(*copy);
-    Value* column = column_of(x);
-    where(within(column, from[1], to[1]), [&] {
-      Value* v = load(array.own, {x});
-      Value *i = add(origin[0], row_of(x)), *j = add(origin[1], column);
-      const auto to_array = [&] { store(v, array.view, {i, j}); };
-      if (array.fresh) return to_array();
-      either(is_last, to_array, [&] { store(v, array.spare, {sub(i64(1), which), i, j}); });
-    });
+    std::vector<Values> from(count, first), to(count);
+    Value *begin = first[0], *stop = nullptr;
+    for (size_t k = 0; k < count; ++k) {
+      const Array& array = arrays_[k];
+      const Nest* const writer = array.fresh ? &writer_of(array) : nullptr;
+      for (size_t d = 0; d < 2; ++d) {
+        if (writer) from[k][d] = sub(most(low[d], writer->low[d]), origin[d]);
+        Value* end = writer ? writer->end[d] : least(end_[d], b_.dim(array.view, static_cast<int>(d)));
+        to[k][d] = sub(least(limit[d], end), origin[d]);
+      }
+      if (writer) to[k][0] = b_.select(is_last, to[k][0], from[k][0]);
+      if (writer) begin = least(begin, from[k][0]);
+      stop = stop ? most(stop, to[k][0]) : to[k][0];
+    }
+    Op* copy = loop(times(begin, width_), times(stop, width_), any_order(), "x");
+    Value *x = induction(*copy), *row = row_of(x), *column = column_of(x);
+    Value *i = add(origin[0], row), *j = add(origin[1], column);
+    for (size_t k = 0; k < count; ++k) {
+      const Array& array = arrays_[k];
+      Value* written = within(column, from[k][1], to[k][1]);
+      if (count > 1) written = both(written, within(row, from[k][0], to[k][0]));
+      where(written, [&] {
+        Value* v = load(array.own, {x});
+        const auto to_array = [&] { store(v, array.view, {i, j}); };
+        if (array.fresh) return to_array();
+        either(is_last, to_array, [&] { store(v, array.spare, {sub(i64(1), which), i, j}); });
+      });
+    }
     close(*copy, block);
   }
 
@@ -570,10 +615,11 @@ class BoxTiler : OverlappedRounds {
   std::vector<Nest> nests_;
   Pair before_ = {}, after_ = {};  // what the phases of one iteration reach
   int64_t most_steps_ = 1, height_ = 0, width_ = 0;
-  Pair own_ = {};     // points that a box writes
+  Pair own_ = {};     // points that a box writes; rows at most
   bool fits_ = true;  // in the memory of one worker
   Values first_ = {}, end_ = {};
   Value *across_ = nullptr, *count_of_tiles_ = nullptr, *box_ = nullptr;
+  Value *rows_ = nullptr, *own_rows_ = nullptr;  // of this run's boxes
 };
 
 }  // namespace

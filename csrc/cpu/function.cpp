@@ -56,7 +56,23 @@ void Function::emit_region() {
 
 void Function::finish() {
   emit_cold();
+  for (const auto& [first, last] : aside_) {
+    asmjit::BaseNode* next = nullptr;
+    for (asmjit::BaseNode* node = first;; node = next) {
+      next = node->next();
+      cc_.removeNode(node);
+      cc_.addNode(node);
+      if (node == last) break;
+    }
+  }
+  aside_.clear();
   cc_.endFunc();
+}
+
+void Function::aside(const std::function<void()>& emit) {
+  const asmjit::BaseNode* before = cc_.cursor();
+  emit();
+  aside_.emplace_back(before->next(), cc_.cursor());
 }
 
 void Function::emit_cold() {

@@ -138,6 +138,8 @@ class Function {
   }
   /// f is emitted behind the hot code.
   asmjit::Label cold(std::function<void()> f);
+  /// Emits code that begins with a label and ends with a jump. It moves behind the function's other code in the end.
+  void aside(const std::function<void()>& emit);
   void leave(runtime::Status);
   void leave(x86::Gp status);
 
@@ -295,6 +297,7 @@ class Function {
   std::vector<Level> levels_;
   std::vector<Frame> frames_;
   std::vector<std::pair<asmjit::Label, std::function<void()>>> cold_;
+  std::vector<std::pair<asmjit::BaseNode*, asmjit::BaseNode*>> aside_;  // first and last nodes
   std::map<std::vector<int64_t>, x86::Gp> strides_;
   VectorLoop* vector_ = nullptr;
   std::vector<std::shared_ptr<VectorLoop>> vector_loops_;

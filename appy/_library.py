@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from typing import Any
@@ -46,10 +47,19 @@ def _dtype(dtype: Any) -> Any:
     return getattr(tensorlib(), dtype, dtype) if isinstance(dtype, str) else dtype
 
 
-def _made(name: str, *args: Any, **more: Any) -> Any:
+def _is_small(shape: Any) -> bool:
+    """Is memory for so many elements not worth keeping?"""
+    try:
+        return bool((shape if type(shape) is int else math.prod(shape)) < 1 << 16)
+    except TypeError:
+        return False
+
+
+def _made(name: str, small: bool, *args: Any, **more: Any) -> Any:
     """What the module's function of this name makes; a large NumPy array in memory that is kept when it dies."""
-    make = getattr(tensorlib(), name)
-    if state.disabled or tensorlib() is not numpy:
+    lib = tensorlib()
+    make = getattr(lib, name)
+    if small or state.disabled or lib is not numpy:
         return make(*args, **more)
     from ._C import recycling
 
@@ -57,28 +67,28 @@ def _made(name: str, *args: Any, **more: Any) -> Any:
 
 
 def empty(shape: Any, dtype: Any = "float64", **more: Any) -> Any:
-    return _made("empty", shape, dtype=_dtype(dtype), **more)
+    return _made("empty", _is_small(shape), shape, dtype=_dtype(dtype), **more)
 
 
 def zeros(shape: Any, dtype: Any = "float64", **more: Any) -> Any:
-    return _made("zeros", shape, dtype=_dtype(dtype), **more)
+    return _made("zeros", _is_small(shape), shape, dtype=_dtype(dtype), **more)
 
 
 def ones(shape: Any, dtype: Any = "float64", **more: Any) -> Any:
-    return _made("ones", shape, dtype=_dtype(dtype), **more)
+    return _made("ones", _is_small(shape), shape, dtype=_dtype(dtype), **more)
 
 
 def full(shape: Any, value: Any, dtype: Any = "float64", **more: Any) -> Any:
     shape = (shape,) if isinstance(shape, int) else shape
-    return _made("full", shape, value, dtype=_dtype(dtype), **more)
+    return _made("full", _is_small(shape), shape, value, dtype=_dtype(dtype), **more)
 
 
 def empty_like(prototype: Any, *args: Any, **more: Any) -> Any:
-    return _made("empty_like", prototype, *args, **more)
+    return _made("empty_like", False, prototype, *args, **more)
 
 
 def zeros_like(prototype: Any, *args: Any, **more: Any) -> Any:
-    return _made("zeros_like", prototype, *args, **more)
+    return _made("zeros_like", False, prototype, *args, **more)
 
 
 def arange(*bounds: Any, **more: Any) -> Any:
@@ -133,4 +143,7 @@ def get(name: str) -> Any:
     if name == "tensorlib":
         return tensorlib()
     own = globals().get(name)
-    return own if own is not None else getattr(tensorlib(), name)
+    if own is None:
+        return getattr(tensorlib(), name)
+    setattr(sys.modules[__package__], name, own)  # which asks once
+    return own

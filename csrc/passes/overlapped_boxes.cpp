@@ -50,14 +50,15 @@ constexpr int64_t kMargin = 8;
 constexpr int64_t kLeast = 16;
 constexpr int64_t kMostSteps = 8;
 // Bytes of all arrays for each multiprocessor that are worth it. What the device's cache holds is, too, as workers wait
-// once for all phases of some steps: H200, 500 steps of fdtd_2d over 200 x 200 points 1.2 instead of 2.9 ms, over
-// 600 x 600 3.2 instead of 6.2; 1000 of Jacobi's over 200 x 200 4.8 instead of 5.1, 400 x 400 8.4 instead of 7.5,
-// 1000 x 1000 8.8 instead of 14.6.
+// once for all phases of some steps: H200, 500 steps of fdtd_2d over 200 x 200 points 0.9 instead of 2.6 ms, over
+// 600 x 600 2.9 instead of 6.7; 1000 of Jacobi's over 200 x 200 2.3 instead of 4.5, 400 x 400 3.7 instead of 8.6,
+// 1000 x 1000 11.4 instead of 16.7.
 constexpr int64_t kWorth = int64_t{4} << 10;
 constexpr int64_t kWorkers = 128;
-// Boxes for each multiprocessor that boxes become lower for, and rows of its own that a box has then: one by itself
-// waits for the latency of each of its phases, two for that of one.
-constexpr int64_t kBoxes = 2;
+// Boxes for each multiprocessor that boxes become lower for, and rows of its own that a box has then. H200, 1000 steps
+// of Jacobi's iteration over 200 x 200, 300 x 300 and 400 x 400 points, in blocks of 512 threads: 2.3, 2.7 and 3.7 ms,
+// in boxes of full height 3.6, 5.1 and 5.0, with two boxes for each 2.3, 4.1 and 4.4.
+constexpr int64_t kBoxes = 1;
 constexpr int64_t kLow = 8;
 
 class BoxTiler : OverlappedRounds {
@@ -370,7 +371,8 @@ class BoxTiler : OverlappedRounds {
     return found;
   }
 
-  /// Both, since nobody writes elements that are no points. One loop for all arrays: compilers take their time for each.
+  /// Both, since nobody writes elements that are no points. One loop for all arrays: compilers take their time for
+  /// each.
   void fill_spares() {
     const std::vector<const Array*> arrays = spared();
     if (arrays.empty()) return;

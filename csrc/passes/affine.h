@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "ir/builder.h"
 #include "ir/ir.h"
+#include "support/inline_vector.h"
 
 namespace appy::passes {
 
@@ -16,7 +16,7 @@ using Wide = __int128;
 /// constant + sum of coef * atom, atoms distinct and sorted by id, no zero coefficients.
 struct Affine {
   Wide constant = 0;
-  std::vector<std::pair<const ir::Value*, Wide>> terms;
+  InlineVector<std::pair<const ir::Value*, Wide>, 4> terms;
 
   bool is_constant() const { return terms.empty(); }
   /// The coefficient of a value, 0 if it does not occur.

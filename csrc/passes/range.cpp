@@ -265,11 +265,10 @@ std::optional<bool> Ranges::Impl::decide(const Value& condition, const ir::Op& w
   if (const Interval known = refined(condition, where); known.single()) return known.lo != 0;
   if (!condition.op || depth == 0) return std::nullopt;
   const Scope here = scope_of(where);
-  if (undecided_.size() <= condition.id) undecided_.resize(std::max<size_t>(graph_.value_count(), condition.id + 1));
-  const Undecided& before = undecided_[condition.id];
-  if (before.here == here && before.depth >= depth) return std::nullopt;
+  const Undecided* const before = undecided_.find(condition);
+  if (before && before->here == here && before->depth >= depth) return std::nullopt;
   const std::optional<bool> found = decide_op(*condition.op, where, depth);
-  if (!found) undecided_[condition.id] = {here, depth};
+  if (!found) undecided_[condition] = {here, depth};
   return found;
 }
 

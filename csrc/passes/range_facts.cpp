@@ -27,9 +27,10 @@ Ranges::Impl::BlockFacts& Ranges::Impl::facts_of(const ir::Block& block) {
   if (block.owner) facts.around = scope_of(*block.owner);
   uint32_t count = 0;
   for (const ir::Op* op = block.first; op && !facts.ops.empty(); op = op->next) {
-    facts.before.emplace(op, count);
+    facts.before.emplace_back(op, count);
     if (count < facts.ops.size() && facts.ops[count].op == op) ++count;
   }
+  std::sort(facts.before.begin(), facts.before.end());
   return facts;
 }
 
@@ -41,8 +42,9 @@ Ranges::Impl::Scope Ranges::Impl::scope_of(const ir::Op& where) {
   const auto& ops = scope.facts->ops;
   // The client may have put ops in that stand in no list.
   for (const ir::Op* p = ops.empty() ? nullptr : &where; p; p = p->prev) {
-    const auto found = scope.facts->before.find(p);
-    if (found == scope.facts->before.end()) continue;
+    const auto& before = scope.facts->before;
+    const auto found = std::lower_bound(before.begin(), before.end(), std::pair(p, uint32_t{0}));
+    if (found == before.end() || found->first != p) continue;
     scope.count = found->second;
     if (p != &where && scope.count < ops.size() && ops[scope.count].op == p) ++scope.count;
     break;

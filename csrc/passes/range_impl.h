@@ -50,6 +50,34 @@ inline Affine difference(const Affine& a, const Affine& b, Wide c) {
 /// Coefficients of affine sums stay below it.
 constexpr Wide kMaxCoef = Wide{1} << 48;
 
+/// One T for each of a few values of the graph. As most have none, it does not make one for each.
+template <class T>
+class ByValue {
+ public:
+  explicit ByValue(const ir::Graph& graph) : graph_(graph) {}
+
+  /// Null where it has none.
+  T* find(const ir::Value& v) { return v.id < places_.size() && places_[v.id] ? &all_[places_[v.id] - 1] : nullptr; }
+  T& operator[](const ir::Value& v) {
+    if (places_.size() <= v.id) places_.resize(graph_.value_count());
+    uint32_t& place = places_[v.id];
+    if (place == 0) {
+      all_.emplace_back();
+      place = static_cast<uint32_t>(all_.size());
+    }
+    return all_[place - 1];
+  }
+  void clear() {
+    places_.clear();
+    all_.clear();
+  }
+
+ private:
+  const ir::Graph& graph_;
+  std::vector<uint32_t> places_;  // by the value's id: 1 + the index in all_, or 0
+  std::vector<T> all_;
+};
+
 class Ranges::Impl {
  public:
   explicit Impl(const ir::Graph& graph) : graph_(graph) {}
@@ -114,9 +142,9 @@ class Ranges::Impl {
   };
   struct BlockFacts {
     std::vector<FactOp> ops;
-    std::unordered_map<const ir::Op*, uint32_t> before;  // number of fact ops before this op
-    FactOp entry;                                        // what holds at the block's start
-    Scope around;                                        // of the op that has the block
+    std::vector<std::pair<const ir::Op*, uint32_t>> before;  // number of fact ops before each op, by the op's address
+    FactOp entry;                                            // what holds at the block's start
+    Scope around;                                            // of the op that has the block
   };
   /// The terminators that end an iteration of a loop, and those that leave it.
   struct LoopEnds {
@@ -176,13 +204,13 @@ class Ranges::Impl {
     Scope here;
     int depth = 0;
   };
-  std::vector<Memo> memo_;
-  std::vector<Undecided> undecided_;
-  std::vector<Refined> refined_;
+  ByValue<Memo> memo_{graph_};
+  ByValue<Undecided> undecided_{graph_};
+  ByValue<Refined> refined_{graph_};
   const ir::Op* scoped_ = nullptr;  // the place that scope_ is of
   Scope scope_;
-  std::vector<uint32_t> log_;  // entries made under an assumption, in order
-  int assumptions_ = 0;        // > 0: some memo entry is a guess about a loop-carried value
+  std::vector<const ir::Value*> log_;  // whose intervals were found under an assumption, in order
+  int assumptions_ = 0;                // > 0: some memo entry is a guess about a loop-carried value
   int depth_ = 0;
   uint64_t work_ = 0;
   struct Searched {

@@ -58,14 +58,14 @@ void collect_ends(const ir::Block& block, std::vector<const ir::Op*>& back, std:
 
 void Ranges::Impl::forget(size_t mark) {
   while (log_.size() > mark) {
-    memo_[log_.back()].known = false;
+    memo_[*log_.back()].known = false;
     log_.pop_back();
   }
 }
 
 void Ranges::Impl::moved(const ir::Op& op) {
   const auto drop = [&](const Value* v) {
-    if (v->id < memo_.size()) memo_[v->id].known = false;
+    if (Memo* known = memo_.find(*v)) known->known = false;
   };
   for (const Value* result : op.results) drop(result);
   for (const ir::Block* inner : op.blocks) {
@@ -83,8 +83,7 @@ const Ranges::Impl::LoopEnds& Ranges::Impl::ends_of(const ir::Op& loop) {
 
 Interval Ranges::Impl::base(const Value& v) {
   if (!has_interval(v)) return {INT64_MIN, INT64_MAX};
-  if (memo_.size() <= v.id) memo_.resize(std::max<size_t>(graph_.value_count(), v.id + 1));
-  if (memo_[v.id].known) return memo_[v.id].value;
+  if (const Memo* known = memo_.find(v); known && known->known) return known->value;
   if (constant_op(v)) return transfer(*v.op, {});
   const Interval all = interval_of(v.type.dtype);
   if (depth_ > kMaxDepth || work_ > most_work()) return all;
@@ -94,9 +93,8 @@ Interval Ranges::Impl::base(const Value& v) {
   const Interval found = meet(all, v.op ? of_result(v) : of_argument(v));
   use_extra_ = extra;
   --depth_;
-  if (memo_.size() <= v.id) memo_.resize(v.id + 1);
-  memo_[v.id] = {true, found};
-  if (assumptions_ > 0) log_.push_back(v.id);
+  memo_[v] = {true, found};
+  if (assumptions_ > 0) log_.push_back(&v);
   return found;
 }
 
@@ -121,16 +119,15 @@ Interval Ranges::Impl::refined(const Value& v, const ir::Op& where) {
   const Scope here = scope_of(where);
   const uint64_t in_case = use_extra_ ? case_ : 0;
   if (settled) {
-    if (refined_.size() <= v.id) refined_.resize(std::max<size_t>(graph_.value_count(), v.id + 1));
-    const Refined& known = refined_[v.id];
-    if (known.here.facts && known.here == here && known.in_case == in_case) return known.value;
+    const Refined* const known = refined_.find(v);
+    if (known && known->here == here && known->in_case == in_case) return known->value;
   }
   each_fact(where, atoms_of(v), [&](const Affine& sum) {
     ++work_;
     narrow(bounds, v, sum);
     return bounds.single();
   });
-  if (settled) refined_[v.id] = {here, in_case, bounds};
+  if (settled) refined_[v] = {here, in_case, bounds};
   return bounds;
 }
 
@@ -274,7 +271,7 @@ Interval Ranges::Impl::carried(const Value& argument) {
   const LoopEnds& ends = ends_of(loop);
   const Interval start = refined(initial(loop, index), loop);
   const auto assume = [&](const Interval& guess) {
-    memo_[argument.id] = {true, guess};
+    memo_[argument] = {true, guess};
     return log_.size();
   };
 
@@ -297,7 +294,7 @@ Interval Ranges::Impl::carried(const Value& argument) {
     }
   }
   --assumptions_;
-  memo_[argument.id].known = false;
+  memo_[argument].known = false;
   return meet(in_time, found.value_or(all));
 }
 

@@ -270,10 +270,16 @@ void Device::launch(const Current&, const Function& function, const Launch& how,
 
 // Memory
 
-DeviceMemory Device::allocate(size_t wanted, Stream stream) {
+DeviceMemory Device::allocate(size_t bytes, Stream stream) { return allocate(bytes, stream, pool() != nullptr); }
+
+DeviceMemory Device::allocate_kept(size_t bytes, Stream stream) {
+  return allocate(bytes, stream, is_capturing(stream) && pool());
+}
+
+DeviceMemory Device::allocate(size_t wanted, Stream stream, bool pooled) {
   const size_t bytes = (wanted + 3) & ~size_t{3};  // updates of bytes exchange the word around them
   DeviceMemory out;
-  out.state_ = {this, 0, wanted, stream, pool() != nullptr};
+  out.state_ = {this, 0, wanted, stream, pooled};
   if (bytes == 0) return out;
   const Driver& driver = gpu::driver();
   const Current current(*this);
@@ -282,10 +288,10 @@ DeviceMemory Device::allocate(size_t wanted, Stream stream) {
                              : driver.alloc(&out.state_.address, bytes);
   };
   CUresult result = attempt();
-  if (result == kOutOfMemory && out.state_.pooled && !is_capturing(stream)) {
+  if (result == kOutOfMemory && !is_capturing(stream)) {
     // What was freed on other streams, or lies in pieces, is there once the pool has given it back.
     check(driver.context_synchronize(), "cuCtxSynchronize");
-    driver.pool_trim(pool_, 0);
+    if (pool_) driver.pool_trim(pool_, 0);
     result = attempt();
   }
   if (result != 0) {

@@ -195,6 +195,9 @@ class Device {
   /// The same where the caller has made the context current.
   void launch(const Current&, const Function&, const Launch&, Stream, const void* parameters);
 
+  /// Not from the pool, whose first use takes 9 ms: for what is kept from launch to launch. Giving it back waits for
+  /// the device. While a stream is captured it is the pool's all the same.
+  DeviceMemory allocate_kept(size_t bytes, Stream);
   /// From the stream-ordered pool where the device has one. Zero bytes give memory without an address.
   DeviceMemory allocate(size_t wanted, Stream);
   MappedMemory allocate_mapped(size_t bytes);
@@ -247,6 +250,7 @@ class Device {
   /// The pool of memory in the order of streams, found at the first call: processes whose arrays are all made by other
   /// libraries need none. Null where there is none.
   CUmemoryPool pool();
+  DeviceMemory allocate(size_t wanted, Stream, bool pooled);
 
   Properties properties_;
   CUdevice handle_ = 0;

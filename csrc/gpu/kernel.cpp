@@ -27,6 +27,9 @@ using ir::Word;
 /// What a library has refused it may refuse again: then it has worked in vain in few of the calls.
 constexpr int kCallsAlone = 15;
 
+/// What a kernel keeps of the region's own arrays for its next launch is at most this part of the device's memory.
+constexpr int64_t kPartKept = 1024;
+
 class DeviceKernel final : public runtime::Kernel {
  public:
   DeviceKernel(const ir::Graph& graph, Options options)
@@ -398,11 +401,19 @@ class DeviceKernel final : public runtime::Kernel {
     };
     std::vector<Escaping> escaping;
     const size_t first_array = words.size() - 2 * arrays_.size();
+    // What is captured into a CUDA graph runs at any time.
+    const bool keeps = !arrays_.empty() && !device_.is_capturing(stream);
+    auto room = static_cast<size_t>(keeps ? device_.properties().memory_bytes / kPartKept : 0);
     for (size_t k = 0; k < arrays_.size(); ++k) {
       const Plan::Array& array = plan.arrays[k];
       if (array.in_shared) continue;
       const ArrayUse& use = arrays_[k];
       const ir::Type& type = use.alloc->result()->type;
+      if (!use.alloc->escapes && array.bytes <= room) {
+        words[first_array + k] = state.array(k, array.bytes);
+        room -= array.bytes;
+        continue;
+      }
       if (!use.alloc->escapes || !makes_on_device_ || array.told) {
         own.push_back(device_.allocate(array.bytes, stream));
         words[first_array + k] = own.back().address();

@@ -30,10 +30,10 @@ const MappedMemory& fault_flag(Device& device) {
 
 KernelState::KernelState(Device& device, Stream stream, size_t result_words, bool needs_memory)
     : device_(device), stream_(stream) {
-  // Pinning memory and the first allocation from a pool take milliseconds.
+  // Pinning memory takes two milliseconds the first time.
   if (!needs_memory) return;
   control_ = device.allocate_mapped((fault_words + result_words) * sizeof(ir::Word));
-  barrier_ = device.allocate(barrier_bytes, stream);
+  barrier_ = device.allocate_kept(barrier_bytes, stream);
   device.set_bytes(barrier_.address(), 0, barrier_bytes, stream);
   static_cast<ir::Word*>(control_.host())[kFlag] = fault_flag(device).device_address();
 }
@@ -43,11 +43,21 @@ void KernelState::write_control(ir::Word* words, size_t partial_bytes) {
     std::fill_n(words, 4, 0);
     return;
   }
-  if (partials_.bytes() < partial_bytes) partials_ = device_.allocate(partial_bytes, stream_);
+  if (partials_.bytes() < partial_bytes) partials_ = device_.allocate_kept(partial_bytes, stream_);
   words[0] = control_.device_address() + fault_words * sizeof(ir::Word);
   words[1] = control_.device_address();
   words[2] = barrier_.address();
   words[3] = partials_.address();
+}
+
+CUdeviceptr KernelState::array(size_t number, size_t bytes) {
+  if (arrays_.size() <= number) arrays_.resize(number + 1);
+  DeviceMemory& memory = arrays_[number];
+  if (memory.bytes() < bytes) {
+    memory.reset();
+    memory = device_.allocate_kept(bytes, stream_);
+  }
+  return memory.address();
 }
 
 bool KernelState::failed() const {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "gpu/device.h"
 #include "ir/ir.h"
@@ -19,6 +20,8 @@ class KernelState {
   Stream stream() const { return stream_; }
   /// Writes the four words of the kernel's Control (prelude.cpp), with room for that much of partial results.
   void write_control(ir::Word* words, size_t partial_bytes);
+  /// Memory for the region's array of this number, the same in each launch as long as it is large enough.
+  CUdeviceptr array(size_t number, size_t bytes);
   /// What the device told, once somebody has waited for it.
   const ir::Word* results() const { return static_cast<const ir::Word*>(control_.host()) + fault_words; }
 
@@ -46,6 +49,7 @@ class KernelState {
   Stream stream_;
   MappedMemory control_;
   DeviceMemory barrier_, partials_;
+  std::vector<DeviceMemory> arrays_;
   bool leaving_ = false;
 };
 

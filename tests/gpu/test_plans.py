@@ -115,6 +115,33 @@ assert add.stats()["runs"] == 2
     python(program(tmp_path, text), "")
 
 
+def test_arrays_of_a_region_are_kept_for_the_next_launch(python, tmp_path):
+    """The first use of a pool takes 9 ms. What is large is the pool's, and nobody else's while it is not used."""
+    text = """
+@appy.jit(strict=True)
+def scratch(a, b):
+    # pragma parallel for
+    for i in range(a.shape[0]):
+        row = 2 * a[i, :]
+        b[i, :] = row[::-1] + np.sum(row)
+
+def asked(rows, columns):
+    x, y = array(np.random.default_rng(1).random((rows, columns))), array(np.zeros((rows, columns)))
+    emulator.reset()
+    scratch(x, y)
+    appy.synchronize()
+    np.testing.assert_allclose(y.get(), 2 * (x.get()[:, ::-1] + x.get().sum(axis=1, keepdims=True)))
+    return [emulator.calls(name) for name in ("cuMemAlloc_v2", "cuMemAllocAsync", "cuMemFreeAsync")]
+
+assert asked(3, 40000) == [1, 0, 0]
+assert asked(3, 40000) == asked(3, 35000) == [0, 0, 0]  # no more is needed
+assert asked(3, 45000) == [1, 0, 0]
+assert asked(2, 2**20) == asked(2, 2**20) == [0, 1, 1]
+assert asked(3, 45000) == [0, 0, 0]
+"""
+    python(program(tmp_path, text), "")
+
+
 def test_strict_waits_for_what_may_fail(python, tmp_path):
     text = """
 first, second = calls(gather, a, k, c), calls(gather, a, k, c)

@@ -117,7 +117,7 @@ def _devices() -> Iterator[str]:
 
 def _cache() -> Iterator[str]:
     cache = _C.gpu_cache()
-    yield f"{cache['folder']}: {cache['files']} kernels, {_bytes(cache['bytes'])}"
+    yield f"{cache['folder']}: {cache['files']} files, {_bytes(cache['bytes'])}"
     if cache["problem"]:
         yield f"-> not used, kernels are compiled anew in each process: {cache['problem']}"
     elif not _writable(cache["folder"]):

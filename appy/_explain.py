@@ -130,7 +130,8 @@ def _specialization_lines(one: dict[str, Any]) -> list[str]:
         if one["arrays"]:
             lines.append(f"    {one['arrays']}")
         if one["passes"]:
-            lines.append(f"    changed by {', '.join(one['passes'])}")
+            where = ", read from the cache" if one["passes_from_disk"] else ""
+            lines.append(f"    changed by {', '.join(one['passes'])}{where}")
     else:
         where = f"{one['file']}, line {one['line']}: " if one["line"] else ""
         lines.append(f"    not compiled: {where}{one['reason']} [{one['abort']}]")

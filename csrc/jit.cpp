@@ -10,6 +10,7 @@
 #include "cpu/lapack.h"
 #include "gpu/kernel.h"
 #include "ir/verify.h"
+#include "jit_cache.h"
 #include "jit_report.h"
 #include "jit_tuning.h"
 #include "lower.h"
@@ -202,7 +203,7 @@ class RegionCache::Impl {
       trace::Result traced = trace::trace(region(may_alias, false, false), scope);
       if (!may_alias && runtime::Guards(traced.signature, *traced.graph, scope).overlaps(scope)) continue;
       auto optimised = ir::clone(*traced.graph);
-      const bool tiled = optimise(*optimised, {}, false, [](std::string_view, const ir::Graph&) {});
+      const bool tiled = optimise(optimised, runtime::host_memory, false, nullptr);
       if (options_.captured && !is_for_device(scope) && !tiled) return nullptr;
       return std::make_shared<Lowered>(std::move(traced.graph), std::move(optimised), std::move(traced.signature));
     }
@@ -252,30 +253,36 @@ class RegionCache::Impl {
     return nullptr;
   }
 
-  /// Runs the passes for the CPU, or for a device, and tells `on_change` of what they did. Are loops tiled in time?
-  /// `keeps_state`: checks know, on a device too, what variables hold where they fail.
-  template <class F>
-  bool optimise(ir::Graph& graph, std::optional<int> device, bool keeps_state, F&& on_change) const {
+  /// Runs the passes for the CPU (`runtime::host_memory`) or for a device, and notes what they did. Are loops tiled in
+  /// time? `keeps_state`: checks know, on a device too, what variables hold where they fail.
+  bool optimise(std::unique_ptr<ir::Graph>& graph, int device, bool keeps_state, StageLog* log) const {
+    const bool on_device = device != runtime::host_memory;
     passes::Options options;
-    options.target = device ? passes::Target::device : passes::Target::cpu;
+    options.target = on_device ? passes::Target::device : passes::Target::cpu;
     for (const std::string& name : config().disabled_passes) options.disabled.push_back(name);
     bool tiled = false;
     options.on_change = [&](std::string_view name, const ir::Graph& changed) {
       tiled |= name == "time_tiles";
-      on_change(name, changed);
+      if (log) log->pass(name, changed);
     };
-    if (device && keeps_state) {
-      passes::without_polls(graph);
+    if (on_device && keeps_state) {
+      passes::without_polls(*graph);
       options.disabled.push_back("unwatched");
     }
-    if (device) {
-      graph.workers = gpu::multiprocessors(*device);
-      graph.boxes = gpu::wants_boxes();
+    if (on_device) {
+      graph->workers = gpu::multiprocessors(device);
+      graph->boxes = gpu::wants_boxes();
     } else {
-      graph.registers = cpu::vector_registers(chosen_isa());
-      graph.workers = threads();
+      graph->registers = cpu::vector_registers(chosen_isa());
+      graph->workers = threads();
     }
-    passes::run(graph, options);
+    // What is to be shown of each pass has to run, and code for the CPU is made faster than it is looked up.
+    if (on_device && !(log && log->wants(stage_passes))) {
+      const bool known = run_passes_once(graph, options);
+      if (log) log->passes_from_disk(known);
+    } else {
+      passes::run(*graph, options);
+    }
     return tiled;
   }
 
@@ -313,24 +320,23 @@ class RegionCache::Impl {
     if (chosen_backend(options_, traced.signature.device) == Backend::cpu && !handled_ && cpu::lapack() &&
         passes::resembles_factorization(*traced.graph))
       traced = as_factorization(std::move(traced), of, scope);
-    ir::Graph& graph = *traced.graph;
-    graph.name = options_.name;
+    traced.graph->name = options_.name;
     report.trace_seconds = lap();
-    log.traced(graph);
+    log.traced(*traced.graph);
 #ifdef APPY_VERIFY_PASSES
-    std::string faults = ir::verify(graph);
+    std::string faults = ir::verify(*traced.graph);
     APPY_CHECK(faults.empty(), "the tracer made a bad graph:\n" + faults);
 #endif
     const Backend backend = chosen_backend(options_, traced.signature.device);
     const bool on_device = backend == Backend::cuda;
-    graph.inspectors = !on_device;
+    traced.graph->inspectors = !on_device;
     // Arrays of the host go to the first device.
-    const auto device = on_device ? std::optional(std::max(traced.signature.device, 0)) : std::nullopt;
+    const int device = on_device ? std::max(traced.signature.device, 0) : runtime::host_memory;
     // Arrays of the host are copied to a device and back when all is done: there the interpreter can always start anew.
     const bool starts_anew = on_device && traced.signature.device == runtime::host_memory;
     const bool keeps_state = options_.group && on_device && !starts_anew && leaves_numbers(traced.signature);
-    const bool tiled = optimise(graph, device, keeps_state,
-                                [&](std::string_view name, const ir::Graph& changed) { log.pass(name, changed); });
+    const bool tiled = optimise(traced.graph, device, keeps_state, &log);
+    const ir::Graph& graph = *traced.graph;
     report.passes_seconds = lap();
     if (options_.group && !starts_anew && may_fail_late(graph, !traced.signature.outputs.empty(), on_device)) {
       throw Abort(AbortId::group_, {}, options_.line, options_.file);

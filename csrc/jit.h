@@ -98,6 +98,7 @@ struct SpecializationReport {
   std::string summary;              // Kernel::summary(): a line for each loop
   std::string arrays;               // those that the interpreter would make, and those that are left; may be empty
   std::vector<std::string> passes;  // that changed something
+  bool passes_from_disk = false;    // an earlier process did, and left the graph in the cache
   // Why it was not compiled:
   std::string abort;  // row of aborts.def
   std::string reason, remedy, file;

@@ -23,6 +23,7 @@ class StageLog {
   void bytecode(PyCodeObject*, int begin, int end);
   void traced(const ir::Graph&);
   void pass(std::string_view name, const ir::Graph&);
+  void passes_from_disk(bool known) { report_.passes_from_disk = known; }
   void listing(const runtime::Kernel&);
 
  private:

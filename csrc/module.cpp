@@ -12,7 +12,6 @@
 #include "frame/functions.h"
 #include "frame/region.h"
 #include "gpu/blas.h"
-#include "gpu/cache.h"
 #include "gpu/device.h"
 #include "gpu/nvrtc.h"
 #include "gpu/prelude.h"
@@ -29,6 +28,7 @@
 #include "runtime/raise.h"
 #include "runtime/recycled.h"
 #include "support/abort.h"
+#include "support/disk_cache.h"
 
 namespace py = pybind11;
 
@@ -240,6 +240,7 @@ py::dict specialization_dict(const appy::SpecializationReport& one) {
   out["summary"] = one.summary;
   out["arrays"] = one.arrays;
   out["passes"] = one.passes;
+  out["passes_from_disk"] = one.passes_from_disk;
   out["abort"] = one.abort;
   out["reason"] = one.reason;
   out["remedy"] = one.remedy;
@@ -427,7 +428,7 @@ py::dict gpu_blas() { return as_dict(&appy::gpu::blas); }
 py::dict gpu_solver() { return as_dict(&appy::gpu::solver); }
 
 py::dict gpu_cache() {
-  const appy::gpu::CacheState state = appy::gpu::cache_state();
+  const appy::CacheState state = appy::cache_state();
   py::dict out;
   out["folder"] = state.folder;
   out["problem"] = state.problem;

@@ -85,9 +85,19 @@ Names::Names() {
     taken_.insert(word);
 }
 
+namespace {
+
+/// Without the number that the graph's text tells values of one name apart by.
+std::string without_number(const std::string& name) {
+  const size_t end = name.find_last_not_of("0123456789");
+  return end != std::string::npos && name[end] == '.' ? name.substr(0, end) : name;
+}
+
+}  // namespace
+
 std::string Names::fresh(const std::string& base, const std::string& otherwise) {
   std::string name;
-  for (char c : base) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  for (char c : without_number(base)) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   while (!name.empty() && (name[0] == '_' || std::isdigit(static_cast<unsigned char>(name[0])))) name.erase(0, 1);
   if (name.empty()) name = otherwise;
   // The texts' own names contain capitals, or underscores after what they are for.

@@ -11,6 +11,7 @@
 #include "gpu/prelude.h"
 #include "gpu/solver.h"
 #include "support/abort.h"
+#include "support/disk_cache.h"
 
 namespace appy::gpu {
 

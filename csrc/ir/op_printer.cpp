@@ -181,13 +181,15 @@ std::string OpPrinter::names(std::span<Value* const> values) const {
   return text;
 }
 
-std::string OpPrinter::loc(LocId id) const {
+std::string OpPrinter::loc(LocId id, std::string& file) const {
   std::string text;
   size_t depth = 0;
   for (; id != 0 && id < graph_.locs.size() && depth < graph_.locs.size(); id = graph_.locs[id].inlined_at, ++depth) {
     const Loc& at = graph_.locs[id];
     text += text.empty() ? "loc(" : " inlined at ";
-    text += quoted(at.file) + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+    if (at.file != file || file.empty()) text += quoted(at.file);
+    file = at.file;
+    text += ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
   }
   return text.empty() ? text : text + ")";
 }

@@ -31,8 +31,9 @@ class OpPrinter {
   /// The op as it stands in the graph's text, without its blocks (and without their braces). Takes malformed ops too.
   std::string line(const Op&) const;
 
-  /// `loc("file":3:5 inlined at "g":7:1)`, empty for an unknown location.
-  std::string loc(LocId) const;
+  /// `loc("file":3:5 inlined at "g":7:1)`, empty for an unknown location. `file` is the one said last, which is left
+  /// out where it is meant again.
+  std::string loc(LocId, std::string& file) const;
 
   /// Subscripts of an access, with brackets: `[%i + 1, 2*%j - 3]`.
   std::string subscripts(const Op&) const;

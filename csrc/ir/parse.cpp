@@ -92,6 +92,7 @@ class Parser {
       lex_.expect(')');
     }
     block(*graph_->body);
+    while (lex_.accept("remark")) graph_->remarks.push_back(remark());
     if (lex_.peek().kind != Kind::end) lex_.expected("the end of the text");
     return std::move(graph_);
   }
@@ -319,7 +320,7 @@ class Parser {
       case Opcode::if_:
         op.operands.push_back(use());
         result_types(op, pending);
-        location(op);
+        op.loc = location();
         op.blocks = {graph_->new_block(&op), graph_->new_block(&op)};
         block(*op.blocks[0]);
         lex_.expect("else");
@@ -336,7 +337,7 @@ class Parser {
       }
     }
     result_types(op, pending);
-    location(op);
+    op.loc = location();
   }
 
   void constant(Op& op, const Pending& pending) {
@@ -354,7 +355,7 @@ class Parser {
     if (type.is_view() || !word(type.dtype, negative, literal.text, payload.text, op.imm)) {
       Lexer::fail(start, "expected a literal of type " + std::string(name_of(type.dtype)));
     }
-    location(op);
+    op.loc = location();
   }
 
   static bool word(DType t, bool negative, const std::string& literal, const std::string& payload, Word& imm) {
@@ -536,7 +537,7 @@ class Parser {
                                      std::to_string(pending.results.size()));
     }
     result_types(op, pending);
-    location(op);
+    op.loc = location();
     if (op.loop) define(variable, add_arg(*body, scalar(DType::i64_)));
     for (size_t k = 0; k < names.size(); ++k) define(names[k], add_arg(*body, op.results[k]->type));
     block(*body);
@@ -612,14 +613,28 @@ class Parser {
     return made;
   }
 
-  void location(Op& op) {
-    if (!lex_.accept("loc")) return;
+  Remark remark() {
+    Remark made;
+    if (!lex_.accept("note")) {
+      lex_.expect("warning");
+      made.severity = Severity::warning;
+    }
+    made.stage = lex_.expect(Kind::string, "the name of a stage in quotes").text;
+    lex_.expect(':');
+    made.text = lex_.expect(Kind::string, "a text in quotes").text;
+    made.loc = location();
+    return made;
+  }
+
+  LocId location() {
+    if (!lex_.accept("loc")) return 0;
     lex_.expect('(');
     std::vector<Loc> chain;
     do {
       if (!chain.empty()) lex_.expect("at");
       Loc at;
-      at.file = lex_.expect(Kind::string, "a file in quotes").text;
+      if (!lex_.is(':') || file_.empty()) file_ = lex_.expect(Kind::string, "a file in quotes").text;
+      at.file = file_;
       lex_.expect(':');
       at.line = static_cast<int>(lex_.integer("a line", 0, kIntMax));
       lex_.expect(':');
@@ -632,13 +647,14 @@ class Parser {
       chain.back().inlined_at = outer;
       outer = graph_->add_loc(std::move(chain.back()));
     }
-    op.loc = outer;
+    return outer;
   }
 
   Lexer lex_;
   std::unique_ptr<Graph> graph_;
   std::map<std::string, Value*, std::less<>> scope_;
   std::vector<std::string> defined_;
+  std::string file_;  // of the location before
   int depth_ = 0;
 };
 

@@ -55,6 +55,7 @@ class GraphPrinter {
     out_ += " {\n";
     block(*graph_.body, 1);
     out_ += "}\n";
+    for (size_t i = 0; options_.remarks && i < graph_.remarks.size(); ++i) remark(graph_.remarks[i]);
     return std::move(out_);
   }
 
@@ -65,7 +66,7 @@ class GraphPrinter {
     for (const Op* op = block.first; op; op = op->next) {
       indent(depth);
       out_ += ops_.line(*op);
-      if (options_.locs && op->loc) out_ += " " + ops_.loc(op->loc);
+      if (options_.locs && op->loc) out_ += " " + ops_.loc(op->loc, file_);
       for (size_t i = 0; i < op->blocks.size(); ++i) {
         if (i) indent(depth);
         out_ += i ? "} else {\n" : " {\n";
@@ -79,10 +80,18 @@ class GraphPrinter {
     }
   }
 
+  void remark(const Remark& r) {
+    out_ += std::string("remark ") + (r.severity == Severity::warning ? "warning " : "note ") + quoted(r.stage) +
+            " : " + quoted(r.text);
+    if (options_.locs && r.loc) out_ += " " + ops_.loc(r.loc, file_);
+    out_ += "\n";
+  }
+
   const Graph& graph_;
   const PrintOptions options_;
   const OpPrinter ops_;
   std::string out_;
+  std::string file_;  // of the location before
 };
 
 }  // namespace

@@ -11,7 +11,8 @@
 namespace appy::ir {
 
 struct PrintOptions {
-  bool locs = false;  // source locations as trailing `loc(file:line:column)`
+  bool locs = false;     // source locations as trailing `loc(file:line:column)`
+  bool remarks = false;  // what stages have remarked, behind the region
 };
 std::string print(const Graph&, PrintOptions = {});
 

@@ -5,10 +5,15 @@
 namespace appy::trace {
 
 std::optional<int64_t> Samples::of(const ir::Value* v) const {
-  if (const auto known = scalars_.find(v); known != scalars_.end()) return known->second;
+  const auto is_parameter = [](const ir::Value& x) { return !x.op && x.block && !x.block->owner; };
+  if (is_parameter(*v)) {
+    const auto known = scalars_.find(v->index);
+    return known == scalars_.end() ? std::nullopt : std::optional(known->second);
+  }
   if (!v->op || !ir::is_pure(v->op->code) || v->type.is_view() || ir::is_real(v->type.dtype)) return {};
   if (v->op->code == ir::Opcode::dim_) {
-    const auto array = extents_.find(v->op->operands[0]);
+    if (!is_parameter(*v->op->operands[0])) return {};
+    const auto array = extents_.find(v->op->operands[0]->index);
     if (array == extents_.end()) return {};
     return array->second[static_cast<size_t>(v->op->dim)];
   }

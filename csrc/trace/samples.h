@@ -12,14 +12,15 @@ namespace appy::trace {
 
 class Samples {
  public:
-  void scalar(const ir::Value* param, int64_t value) { scalars_[param] = value; }
-  void array(const ir::Value* param, std::vector<int64_t> extents) { extents_[param] = std::move(extents); }
+  void scalar(const ir::Value* param, int64_t value) { scalars_[param->index] = value; }
+  void array(const ir::Value* param, std::vector<int64_t> extents) { extents_[param->index] = std::move(extents); }
   /// The integer where it follows from parameters and extents alone.
   std::optional<int64_t> of(const ir::Value*) const;
 
  private:
-  std::map<const ir::Value*, int64_t> scalars_;
-  std::map<const ir::Value*, std::vector<int64_t>> extents_;
+  // By the parameter's number, as passes may give back another graph.
+  std::map<uint32_t, int64_t> scalars_;
+  std::map<uint32_t, std::vector<int64_t>> extents_;
 };
 
 /// How many arrays, and bytes in those whose size is known.

@@ -4,6 +4,7 @@
 
 #include "gpu/cache.h"
 #include "gpu_emulator.h"
+#include "support/disk_cache.h"
 
 namespace appy::gpu::test {
 namespace {

@@ -287,7 +287,7 @@ TEST(Text, LocationsWithInlining) {
   if %b loc("c.py":7:1) {
     yield
   } else {
-    check value %b : "m" loc("c.py":8:0)
+    check value %b : "m" loc(:8:0)
     yield
   }
   yield
@@ -300,6 +300,23 @@ TEST(Text, LocationsWithInlining) {
   EXPECT_EQ(at.line, 3);
   EXPECT_EQ(g->locs[g->locs[at.inlined_at].inlined_at].file, "d.py");
   EXPECT_EQ(print(*clone(*g), {.locs = true}), text);
+}
+
+TEST(Text, RemarksBehindTheRegion) {
+  const std::string text = R"(region @r(%n: i64) {
+  yield loc("a.py":3:5)
+}
+remark note "jam" : "of \"all\" loops\nthis one" loc(:4:1)
+remark warning "trace" : ""
+)";
+  EXPECT_EQ(again(text, {.locs = true, .remarks = true}), text);
+  EXPECT_EQ(again(text).find("remark"), std::string::npos);
+  const auto g = parse(text);
+  ASSERT_EQ(g->remarks.size(), 2u);
+  EXPECT_EQ(g->remarks[0].text, "of \"all\" loops\nthis one");
+  EXPECT_EQ(g->locs[g->remarks[0].loc].line, 4);
+  EXPECT_EQ(g->remarks[1].severity, Severity::warning);
+  EXPECT_EQ(g->remarks[1].loc, 0u);
 }
 
 TEST(Text, CommentsAndSpacesAreFree) {

@@ -81,7 +81,7 @@ def test_doctor_with_everything(python, tmp_path, emulator_path):
         devices = section(report, "devices")
         assert "0: Emulated device, compute capability 9.0, 2 multiprocessors, 4.0 GiB" in devices
         assert "a kernel was compiled and ran" in devices
-        assert f"{tmp_path}/cache/kernels: 1 kernels" in section(report, "cache")
+        assert f"{tmp_path}/cache/kernels: 1 files" in section(report, "cache")
     assert [p.stat().st_mode & 0o777 for p in (tmp_path / "cache/kernels").iterdir()] == [0o600]
 
 

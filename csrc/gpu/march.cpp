@@ -242,6 +242,12 @@ int Writer::rows_of_march(const std::vector<const Op*>& nest) const {
 
 /// Is there a dimension around the rows of a plane, along which a third of what a step loads was there before?
 bool Writer::can_march(const std::vector<const Op*>& nest) const {
+  const auto [known, fresh] = marches_.try_emplace(nest.front(), false);
+  if (fresh) known->second = pays_to_march(nest);
+  return known->second;
+}
+
+bool Writer::pays_to_march(const std::vector<const Op*>& nest) const {
   if (nest.size() < 3 || graph_.may_alias || !nest.back()->results.empty() || neighbours(*nest.back()) > 1)
     return false;
   const Loops loops(nest);

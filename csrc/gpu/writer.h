@@ -138,6 +138,7 @@ class Writer {
   bool has_columns_apart(const std::vector<const ir::Op*>& nest) const;
   int rows_of_march(const std::vector<const ir::Op*>& nest) const;
   bool can_march(const std::vector<const ir::Op*>& nest) const;
+  bool pays_to_march(const std::vector<const ir::Op*>& nest) const;
   void along_march(const std::vector<const ir::Op*>& nest);
   void march_rows(const std::vector<const ir::Op*>& nest, const std::string& first, const std::string& k,
                   const std::string& end);
@@ -210,6 +211,7 @@ class Writer {
   std::map<const ir::Value*, bool> written_;          // views that the region writes
   std::map<const ir::Op*, int> neighbours_;           // of loops: iterations that a thread has side by side
   std::map<const ir::Op*, int> pieces_;               // accesses that are one for them: their number
+  mutable std::map<const ir::Op*, bool> marches_;     // can_march, by the nest's outermost loop
   std::set<std::string> piece_alignments_;            // bits that are 0 where arrays are aligned to pieces
   int in_piece_ = 1;                                  // neighbouring iterations in the code being written
   std::set<std::string> paired_;                      // that these arrays are aligned to pairs, each as a test

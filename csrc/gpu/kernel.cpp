@@ -281,7 +281,7 @@ class DeviceKernel final : public runtime::Kernel {
 
   KernelState& state_of(Stream stream) const {
     for (KernelState& state : states_) {
-      if (state.stream() == stream) return state;
+      if (state.serves(stream)) return state;
     }
     const KernelCode& code = plans_.code();
     const bool tells = std::find(wanted_.begin(), wanted_.end(), true) != wanted_.end() || !told_.empty();

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "gpu/device.h"
@@ -18,6 +19,10 @@ class KernelState {
   KernelState(Device& device, Stream stream, size_t result_words, bool needs_memory);
 
   Stream stream() const { return stream_; }
+  /// Is it that of the stream which the calling thread means by this handle?
+  bool serves(Stream stream) const {
+    return stream == stream_ && (stream != per_thread_stream || thread_ == std::this_thread::get_id());
+  }
   /// Writes the four words of the kernel's Control (prelude.cpp), with room for that much of partial results.
   void write_control(ir::Word* words, size_t partial_bytes);
   /// Memory for the region's array of this number, the same in each launch as long as it is large enough.
@@ -43,10 +48,13 @@ class KernelState {
   bool in_flight = false;
 
  private:
+  /// CU_STREAM_PER_THREAD: each thread's own default stream, by one handle.
+  static constexpr Stream per_thread_stream = 2;
   static constexpr size_t fault_words = 6 + ir::kMaxInfo;
 
   Device& device_;
   Stream stream_;
+  std::thread::id thread_ = std::this_thread::get_id();  // that it was made in
   MappedMemory control_;
   DeviceMemory barrier_, partials_;
   std::vector<DeviceMemory> arrays_;

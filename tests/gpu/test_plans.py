@@ -151,6 +151,27 @@ np.testing.assert_array_equal(c.get(), np.arange(100.0)[::-1])
     python(program(tmp_path, text), "")
 
 
+def test_threads_have_default_streams_of_their_own(python, tmp_path):
+    """CU_STREAM_PER_THREAD, the handle 2, is another stream in each thread: kernels there share no memory."""
+    text = """
+import threading
+
+def in_a_thread(handle):
+    out = []
+    with fake_cupy.stream(handle):
+        first, second = calls(gather, a, k, c), calls(gather, a, k, c)
+        thread = threading.Thread(target=lambda: out.append(calls(gather, a, k, c)))
+        thread.start()
+        thread.join()
+    np.testing.assert_array_equal(c.get(), np.arange(100.0)[::-1])
+    return ["cuMemHostAlloc" in one for one in (first, second, *out)]
+
+assert in_a_thread(2) == [True, False, True]
+assert in_a_thread(0) == [True, False, False]
+"""
+    python(program(tmp_path, text), "")
+
+
 def histogram(data, radius, edges, means):
     # pragma parallel for
     for i in range(means.shape[0]):

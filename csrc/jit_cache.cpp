@@ -1,8 +1,9 @@
 #include "jit_cache.h"
 
-#include <algorithm>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/text.h"
@@ -38,11 +39,8 @@ std::optional<Optimised> read(std::string_view content) {
   const size_t end = content.find('\n');
   if (end == std::string_view::npos) return {};
   Optimised out;
-  for (std::string_view line = content.substr(0, end); !line.empty();) {
-    const size_t space = std::min(line.find(' '), line.size());
-    out.passes.emplace_back(line.substr(0, space));
-    line.remove_prefix(std::min(space + 1, line.size()));
-  }
+  std::istringstream names(std::string(content.substr(0, end)));
+  for (std::string name; names >> name;) out.passes.push_back(name);
   try {
     out.graph = ir::parse(content.substr(end + 1));
   } catch (const ir::ParseError&) {

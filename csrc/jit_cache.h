@@ -1,9 +1,7 @@
 // Optimised graphs on disk. Passes take longer than all else that a process does which finds its kernels there.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <string_view>
 
 #include "ir/ir.h"
 #include "passes/pass.h"

@@ -43,7 +43,7 @@ void KernelState::write_control(ir::Word* words, size_t partial_bytes) {
     std::fill_n(words, 4, 0);
     return;
   }
-  if (partials_.bytes() < partial_bytes) partials_ = device_.allocate_kept(partial_bytes, stream_);
+  grow(partials_, partial_bytes);
   words[0] = control_.device_address() + fault_words * sizeof(ir::Word);
   words[1] = control_.device_address();
   words[2] = barrier_.address();
@@ -52,12 +52,14 @@ void KernelState::write_control(ir::Word* words, size_t partial_bytes) {
 
 CUdeviceptr KernelState::array(size_t number, size_t bytes) {
   if (arrays_.size() <= number) arrays_.resize(number + 1);
-  DeviceMemory& memory = arrays_[number];
-  if (memory.bytes() < bytes) {
-    memory.reset();
-    memory = device_.allocate_kept(bytes, stream_);
-  }
-  return memory.address();
+  grow(arrays_[number], bytes);
+  return arrays_[number].address();
+}
+
+void KernelState::grow(DeviceMemory& memory, size_t bytes) {
+  if (memory.bytes() >= bytes) return;
+  memory.reset();
+  memory = device_.allocate_kept(bytes, stream_);
 }
 
 bool KernelState::failed() const {

@@ -52,6 +52,9 @@ class KernelState {
   static constexpr Stream per_thread_stream = 2;
   static constexpr size_t fault_words = 6 + ir::kMaxInfo;
 
+  /// What was in it is lost where it is too small.
+  void grow(DeviceMemory&, size_t bytes);
+
   Device& device_;
   Stream stream_;
   std::thread::id thread_ = std::this_thread::get_id();  // that it was made in

@@ -103,7 +103,7 @@ def test_what_is_no_factorization(python, tmp_path, emulator_path, name):
         {"APPY_LIBCUSOLVER": "none"},
         {"APPY_LIBCUBLAS": "none"},
         {"APPY_EMULATOR_SOLVER": "6"},
-        {"APPY_EMULATOR_FAIL": "cuMemAllocAsync:4,cuMemAllocAsync:5"},
+        {"APPY_EMULATOR_FAIL": "cuMemAllocAsync:3,cuMemAllocAsync:4"},
         {"APPY_CUDA_SHAPE": ""},
         {"APPY_CUDA_SHAPE": "given=2"},
     ],

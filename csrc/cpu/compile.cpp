@@ -117,7 +117,7 @@ std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, const Options& 
   code.init(code_memory().environment());
   code.setErrorHandler(&errors);
   if (options.keep_listing) code.setLogger(&logger);
-  x86::Compiler cc(&code);
+  Compiler cc(&code);
 #ifdef APPY_VERIFY_PASSES
   cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateIntermediate |
                           asmjit::DiagnosticOptions::kValidateAssembler);

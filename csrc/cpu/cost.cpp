@@ -177,7 +177,7 @@ class Estimate {
   Number middle(const Number& lower, const Number& upper) { return mul(add(lower, upper), {0.5, {}}); }
 
   Function& f_;
-  x86::Compiler& cc_;
+  Compiler& cc_;
   const ir::Loop& loop_;
   const ir::Block& body_;
   const Function::Bounds& bounds_;

@@ -81,7 +81,7 @@ class Function {
   void emit_outlined(const Outlined&);
 
   Module& module() { return m_; }
-  x86::Compiler& cc() { return cc_; }
+  Compiler& cc() { return cc_; }
   Level& level(size_t depth) { return levels_[depth]; }
   size_t depth() const { return levels_.size() - 1; }
   bool avx512() const { return m_.avx512(); }
@@ -279,7 +279,7 @@ class Function {
   bool may_fuse(const ir::Op&) const;
 
   Module& m_;
-  x86::Compiler& cc_;
+  Compiler& cc_;
   asmjit::FuncNode* node_ = nullptr;
   const ir::Op* root_ = nullptr;  // the outlined loop
   size_t deepest_ = 0;            // loops around the function's deepest code

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "cpu/streams.h"
+
 namespace appy::cpu {
 
-Module::Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, bool fast_gathers, x86::Compiler& cc)
+Module::Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, bool fast_gathers, Compiler& cc)
     : graph(graph),
       isa(isa),
       stream_bytes(stream_bytes),
@@ -12,6 +14,7 @@ Module::Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, bool fast_
       cc(cc),
       uses(graph.value_count()),
       user(graph.value_count()),
+      accesses(accesses_of(graph)),
       param_word(graph.value_count(), -1) {
   int word = 0;
   auto place = [&](const ir::Value* v) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cpu/compiler.h"
 #include "cpu/cpu.h"
 #include "ir/ir.h"
 
@@ -28,15 +29,16 @@ struct ArgumentWords {
 };
 
 struct Module {
-  Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, bool fast_gathers, x86::Compiler& cc);
+  Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, bool fast_gathers, Compiler& cc);
 
   const ir::Graph& graph;
   const Isa isa;
   const int64_t stream_bytes;  // as in Options
   const bool fast_gathers;     // as there
-  x86::Compiler& cc;
+  Compiler& cc;
   std::vector<uint32_t> uses;       // number of operand slots, by value id
   std::vector<const ir::Op*> user;  // one user, by value id
+  const std::vector<const ir::Op*> accesses;
   std::vector<int> param_word;      // first argument word of a parameter or alloc, by value id; -1 for others
   ArgumentWords words;
   std::vector<Outlined> outlined;  // still to be emitted

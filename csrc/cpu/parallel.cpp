@@ -63,6 +63,16 @@ std::vector<AtomicTarget> atomic_targets(const Module& m, const ir::Op& loop) {
   return found;
 }
 
+/// Iterations that a chunk is best a multiple of: lines of the cache, where each iteration is next to nothing.
+int64_t multiple_of(Function& f, const ir::Op& loop) {
+  constexpr int64_t lines = 64;
+  if (!loop.loop->simd) return 1;
+  bool inner = false;
+  ir::walk(*loop.blocks[0], [&](const ir::Op& op) { inner |= op.code == Opcode::for_; });
+  // With loops inside a group more or less is what one worker waits for.
+  return inner && VectorLoop::supports(f, loop) ? std::min<int64_t>(VectorLoop(f, loop).group(), lines) : lines;
+}
+
 bool has_atomics(const ir::Op& loop) {
   bool found = false;
   ir::walk(*loop.blocks[0], [&](ir::Op& op) { found |= op.code == Opcode::atomic_; });
@@ -100,7 +110,7 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
   });
   // How much a stream writes follows from the bounds of this loop and those around it, too.
   const auto capture_bounds = [&](const ir::Op& simd_loop) {
-    for (const ir::Op* around : find_stream(m_.graph, simd_loop).loops) {
+    for (const ir::Op* around : find_stream(m_.graph, m_.accesses, simd_loop).loops) {
       for (const ir::Value* v : {around->operands[0], around->operands[1]}) {
         if (is_const(v) || m_.param_word[v->id] >= 0 || !ir::defined_outside(*v, body)) continue;
         if (seen.insert(v).second) outlined.captured.push_back(v);
@@ -163,7 +173,7 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
       {offsetof(ParallelLoop, chunk), l.chunk},
       {offsetof(ParallelLoop, threads), l.threads},
       {offsetof(ParallelLoop, dynamic), dynamic},
-      {offsetof(ParallelLoop, align), l.simd ? 64 : 1},
+      {offsetof(ParallelLoop, align), multiple_of(*this, loop)},
       {offsetof(ParallelLoop, row_words), row},
       {offsetof(ParallelLoop, closure_words), static_cast<int64_t>(words)},
       {offsetof(ParallelLoop, arg_words), static_cast<int64_t>(m_.words.all)},

@@ -51,17 +51,13 @@ bool contiguous(const ir::Op& access, const ir::Value* along) {
 /// What the rest of the region does with the array that is stored to.
 enum class Later { never_read, read, soon };
 
-Later use_of(const ir::Graph& graph, const ir::Op& store, const std::vector<const ir::Op*>& loops) {
+Later use_of(std::span<const ir::Op* const> accesses, const ir::Op& store, const std::vector<const ir::Op*>& loops) {
   Later found = Later::never_read;
-  ir::walk(*graph.body, [&](ir::Op& op) {
-    if (!op.access || &op == &store || op.view() != store.view()) return;
-    const bool together = std::any_of(loops.begin(), loops.end(), [&](const ir::Op* l) { return inside(op, *l); });
-    if (together) {
-      found = Later::soon;
-    } else if (op.code != Opcode::store_ && found == Later::never_read) {
-      found = Later::read;
-    }
-  });
+  for (const ir::Op* op : accesses) {
+    if (op == &store || op->view() != store.view()) continue;
+    if (std::any_of(loops.begin(), loops.end(), [&](const ir::Op* l) { return inside(*op, *l); })) return Later::soon;
+    if (op->code != Opcode::store_) found = Later::read;
+  }
   return found;
 }
 
@@ -77,7 +73,15 @@ std::string read_line(const std::string& path) {
 
 }  // namespace
 
-Stream find_stream(const ir::Graph& graph, const ir::Op& simd_loop) {
+std::vector<const ir::Op*> accesses_of(const ir::Graph& graph) {
+  std::vector<const ir::Op*> found;
+  ir::walk(*graph.body, [&](const ir::Op& op) {
+    if (op.access) found.push_back(&op);
+  });
+  return found;
+}
+
+Stream find_stream(const ir::Graph& graph, std::span<const ir::Op* const> accesses, const ir::Op& simd_loop) {
   Stream stream;
   const ir::Value* along = variable(simd_loop);
   if (!along || graph.may_alias) return stream;
@@ -88,7 +92,7 @@ Stream find_stream(const ir::Graph& graph, const ir::Op& simd_loop) {
     if (!contiguous(*op, along)) continue;
     const std::vector<const ir::Op*> loops = loops_of(*op);
     if (!stream.stores.empty() && loops != stream.loops) continue;
-    const Later use = use_of(graph, *op, loops);
+    const Later use = use_of(accesses, *op, loops);
     if (use == Later::soon) continue;
     stream.stores.push_back(op);
     stream.loops = loops;

@@ -3,6 +3,7 @@
 // qualify is found here, from the graph; whether there is enough to write is known when the loops around are entered.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "ir/ir.h"
@@ -16,7 +17,9 @@ struct Stream {
 };
 
 /// The stream of a loop whose body is a straight line; no stores: there is none.
-Stream find_stream(const ir::Graph&, const ir::Op& simd_loop);
+Stream find_stream(const ir::Graph&, std::span<const ir::Op* const> accesses, const ir::Op& simd_loop);
+/// All accesses of a region.
+std::vector<const ir::Op*> accesses_of(const ir::Graph&);
 
 /// Bytes of the last-level caches that the threads of this process use.
 int64_t last_level_cache();

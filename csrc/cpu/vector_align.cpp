@@ -76,7 +76,7 @@ std::vector<const ir::Op*> VectorLoop::loads_to_align(const Function::Bounds& bo
 
 bool VectorLoop::plan_stream(const Function::Bounds& bounds) {
   if (!may_align(bounds)) return false;
-  stream_ = find_stream(f_.module().graph, loop_);
+  stream_ = find_stream(f_.module().graph, f_.module().accesses, loop_);
   std::erase_if(stream_.stores, [&](const ir::Op* store) { return bytes(store->operands[0]->type.dtype) < 16; });
   if (stream_.stores.empty()) return false;
   worth_streaming_ = f_.worth_streaming(stream_);

@@ -18,7 +18,7 @@ using ir::Opcode;
 
 namespace {
 
-constexpr size_t kFewSums = 4;                 // of a loop inside: four vectors of each are worth it
+constexpr size_t kFewSums = 6;                 // of a loop inside: four vectors of each are worth it
 constexpr int kManyOps = 48, kSideBySide = 4;  // of a loop, and for each one of its longest chain
 
 }  // namespace

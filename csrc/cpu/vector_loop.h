@@ -36,6 +36,8 @@ class VectorLoop {
   int scalar_below() const;
   /// Up to so many, which one vector holds, that is faster than scalar code even so; 0: none.
   int one_vector_up_to() const;
+  /// Iterations that run at once, where as many are left.
+  int group() const { return lanes_ * (masked_only_ ? 1 : main_unroll_); }
   /// Do all of these have one value, known before the loop?
   bool knows(std::span<ir::Value* const>) const;
 
@@ -382,7 +384,7 @@ class VectorLoop {
   bool dies(const ir::Value*, const ir::Op& user) const;
 
   Function& f_;
-  x86::Compiler& cc_;
+  Compiler& cc_;
   const ir::Op& loop_;
   const Divergence d_;
   const bool avx512_;

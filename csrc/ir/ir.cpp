@@ -130,7 +130,7 @@ Graph::Graph() {
 Value* Graph::new_value(Type type, Op* op, Block* block, uint32_t index) {
   Value& v = values_.emplace_back();
   v.type = type;
-  v.id = static_cast<uint32_t>(values_.size() - 1);
+  v.id = value_count_++;
   v.op = op;
   v.block = block;
   v.index = index;
@@ -150,6 +150,21 @@ Block* Graph::new_block(Op* owner) {
   block.graph = this;
   block.owner = owner;
   return &block;
+}
+
+void Graph::renumber() {
+  constexpr uint32_t kGone = UINT32_MAX;
+  std::vector<bool> stands(value_count_);
+  const auto note = [&](const std::vector<Value*>& values) {
+    for (const Value* v : values) stands[v->id] = true;
+  };
+  note(body->args);
+  walk(*body, [&](const Op& op) {
+    note(op.results);
+    for (const Block* inner : op.blocks) note(inner->args);
+  });
+  value_count_ = 0;
+  for (Value& v : values_) v.id = v.id != kGone && stands[v.id] ? value_count_++ : kGone;
 }
 
 void Graph::number(Op& alloc) { alloc.slot = slots_++; }

@@ -294,7 +294,9 @@ struct Graph {
   Value* new_value(Type, Op* op, Block* block, uint32_t index);
   Op* new_op(Opcode, LocId);
   Block* new_block(Op* owner);
-  uint32_t value_count() const { return static_cast<uint32_t>(values_.size()); }
+  uint32_t value_count() const { return value_count_; }
+  /// The values that stand in the graph get the lowest ids, in their order: side tables are as long as there are ids.
+  void renumber();
   LocId add_loc(Loc);
   /// Gives an alloc the region's next slot; slots are not used again.
   void number(Op& alloc);
@@ -305,6 +307,7 @@ struct Graph {
 
  private:
   int32_t slots_ = 0;
+  uint32_t value_count_ = 0;
   std::deque<Value> values_;
   std::deque<Op> ops_;
   std::deque<Block> blocks_;

@@ -39,13 +39,13 @@ constexpr std::string_view kStage = "blocks";
 /// Of what a block reads for its columns, and a group for its rows, which are to stay in the second cache; and of all
 /// that is read for columns, which is not worth blocks if it does.
 constexpr int64_t kBlockBytes = 256 << 10, kGroupBytes = 512 << 10, kWorthIt = 512 << 10;
-/// Steps of a block, and rows of a group at most: as many as jam in groups of four.
-constexpr int64_t kSteps = 128, kRows = 128;
+/// Steps of a block, and rows of a group at most: as many as jam in groups of four or six.
+constexpr int64_t kSteps = 128, kRows = 120;
 /// Groups for each worker, at least, as long as they have a few rows, or twice as many as jam where there are no
 /// blocks.
 constexpr int64_t kGroups = 8, kFewRows = 16;
-/// Columns of a block are a multiple of what jams, or of the vectors that run together.
-constexpr int64_t kJammed = 4, kLanes = 64;
+/// Columns of a block are a multiple of what jams, or of the vectors that run together; rows of a group of what jams.
+constexpr int64_t kJammed = 4, kJammedInLanes = 12, kLanes = 64;
 
 /// Rows around columns around steps that add up: into a value, or, column by column, into an element.
 struct Nest {
@@ -276,7 +276,7 @@ class Blocker {
     Value* wide = b_.op(Opcode::floordiv_, {b_.i64(kBlockBytes), mul(of_block, b_.i64(nest_.bytes * together))});
     Value* width = mul(most(wide, b_.i64(1)), b_.i64(together));
     Value* fewest = b_.select(small, b_.i64(2 * kJammed), b_.i64(kFewRows));
-    group_ = least(most(multiple(wanted, kJammed), fewest), b_.i64(kRows));
+    group_ = least(most(multiple(wanted, nest_.in_lanes ? kJammedInLanes : kJammed), fewest), b_.i64(kRows));
     if (!nest_.in_lanes && nest_.row_bytes > 0) {
       Value* room = b_.op(Opcode::floordiv_, {b_.i64(kGroupBytes), mul(of_block, b_.i64(nest_.row_bytes * kJammed))});
       group_ = least(group_, mul(most(room, b_.i64(2)), b_.i64(kJammed)));

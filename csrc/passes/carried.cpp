@@ -45,8 +45,8 @@ class Carrier {
     const bool variable = next == induction(loop_) && constant(*loop_.operands[2]) == 1;
     const bool fixed = variable || is_fixed(*next);
     if (!fixed && !settles(*next, *arg(k))) return false;
-    const Uses uses(graph_);
-    if (uses.of(*loop_.results[k]).empty() || uses.of(*arg(k)).size() != (fixed ? 0 : 1)) return false;
+    if (count_uses(body_of(loop_), *arg(k)) != (fixed ? 0 : 1)) return false;
+    if (count_uses(*loop_.parent, *loop_.results[k]) == 0) return false;
     Builder b = builder(loop_.next);
     if (fixed) {
       leave(k, variable ? b.op(Opcode::sub_, {loop_.operands[1], b.i64(1)}) : outside(*next, b), b);

@@ -215,6 +215,10 @@ class DeadCode {
 
 }  // namespace
 
-bool dce(ir::Graph& graph) { return DeadCode(graph).run(); }
+bool dce(ir::Graph& graph) {
+  const bool changed = DeadCode(graph).run();
+  graph.renumber();
+  return changed;
+}
 
 }  // namespace appy::passes

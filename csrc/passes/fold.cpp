@@ -122,12 +122,12 @@ class Fold {
         return in(0).lo >= 0 ? op.operands[0] : nullptr;
       case Opcode::pymin_:
       case Opcode::minimum_:
-        if (ranges_.proves_le(*op.operands[0], *op.operands[1], op)) return op.operands[0];
-        return ranges_.proves_le(*op.operands[1], *op.operands[0], op) ? op.operands[1] : nullptr;
+        if (ranges_.sees_le(*op.operands[0], *op.operands[1], op)) return op.operands[0];
+        return ranges_.sees_le(*op.operands[1], *op.operands[0], op) ? op.operands[1] : nullptr;
       case Opcode::pymax_:
       case Opcode::maximum_:
-        if (ranges_.proves_le(*op.operands[1], *op.operands[0], op)) return op.operands[0];
-        return ranges_.proves_le(*op.operands[0], *op.operands[1], op) ? op.operands[1] : nullptr;
+        if (ranges_.sees_le(*op.operands[1], *op.operands[0], op)) return op.operands[0];
+        return ranges_.sees_le(*op.operands[0], *op.operands[1], op) ? op.operands[1] : nullptr;
       case Opcode::mod_:
       case Opcode::rem_:
         if (in(0).lo >= 0 && ranges_.proves_lt(*op.operands[0], *op.operands[1], op)) return op.operands[0];

@@ -6,6 +6,7 @@
 // variables", 1990). Each copy adds up in the order in which the loop did.
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <vector>
@@ -28,9 +29,10 @@ namespace {
 constexpr std::string_view kStage = "jam";
 /// Operations of the loop inside, in all copies: more would only be a lot of code.
 constexpr int64_t kMostOps = 160;
-/// So many iterations of a loop run together at most, and so many of one around vectors of several sums.
-constexpr int64_t kMostCopies = 4;
-constexpr int64_t kMostOfOne = 8;
+/// So many iterations of a loop run together, at most where there are two loops, one loop inside of lanes, and one
+/// around vectors of several sums.
+constexpr std::array<int64_t, 5> kCopies = {1, 2, 4, 6, 8};
+constexpr int64_t kMostCopies = 4, kMostAcross = 6, kMostOfOne = 8;
 /// Loads for each sum, compared with those before: for less it is only more code.
 constexpr double kWorthIt = 0.75;
 /// A mask, and a sum beside what it was: without registers for them the sums go through memory in every iteration.
@@ -168,11 +170,12 @@ class Jam {
     const auto carried = static_cast<int64_t>(sums.results.size());
     double least = kWorthIt * static_cast<double>(loads.size()) / static_cast<double>(carried) + 1e-9;
     int64_t inner_best = 1, outer_best = 1;
-    const int64_t most = across || targets.size() > 1 ? kMostCopies : kMostOfOne;
-    for (int64_t inner = 1; inner <= most; inner *= 2) {
+    const int64_t most = targets.size() > 1 ? kMostCopies : across ? kMostAcross : kMostOfOne;
+    for (const int64_t inner : kCopies) {
+      if (inner > most) break;
       if (inner > kMostCopies) {
         // More iterations are left behind the last group.
-        least *= kWorthIt;
+        if (!across) least *= kWorthIt;
         Ranges ranges(graph_);
         const auto order = order_to_jam(graph_, ranges, *targets[0].loop, sums_, inner);
         if (!order || !order->jammed.count(&sums)) break;

@@ -207,9 +207,10 @@ class Rows {
     if (loop && !again) return false;
     bool changed = false;
     for (auto target = around.rbegin(); target != around.rend(); ++target) {
-      changed |= pays(row, **target) && jam(row, **target);
-      // The loop as written does what is left, all where there are too few rows for the workers.
-      if (changed && !again) break;
+      if (!pays(row, **target) || !jam(row, **target)) continue;
+      changed = true;
+      // The loop as written does what is left: all where there are too few rows for the workers, else one at most.
+      if (!again || !(*target)->loop->parallel) break;
     }
     return changed;
   }

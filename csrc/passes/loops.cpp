@@ -30,6 +30,15 @@ std::span<const Use> Uses::of(const Value& v) const {
   return {uses_.data() + begin, ends_[v.id] - begin};
 }
 
+int64_t count_uses(const Block& block, const Value& v) {
+  int64_t count = 0;
+  for (const Op* op = block.first; op; op = op->next) {
+    count += std::count(op->operands.begin(), op->operands.end(), &v);
+    for (const Block* inner : op->blocks) count += count_uses(*inner, v);
+  }
+  return count;
+}
+
 bool is_for(const Op& op) { return op.code == Opcode::for_; }
 bool is_loop(const Op& op) { return op.code == Opcode::for_ || op.code == Opcode::while_; }
 bool has_permission(const Op& op) { return is_for(op) && (op.loop->parallel || op.loop->simd); }

@@ -28,6 +28,9 @@ class Uses {
   std::vector<uint32_t> ends_;  // by Value::id
 };
 
+/// The same for one value, which only the block uses.
+int64_t count_uses(const ir::Block&, const ir::Value&);
+
 bool is_for(const ir::Op&);
 bool is_loop(const ir::Op&);
 /// A `for` that may run out of order.

@@ -255,8 +255,8 @@ Wide Ranges::Impl::upper(const Affine& sum, const ir::Op& where, Wide goal, int 
   return best;
 }
 
-bool Ranges::Impl::nonpositive(const Affine& sum, const ir::Op& where) {
-  begin_search(kBudget);
+bool Ranges::Impl::nonpositive(const Affine& sum, const ir::Op& where, int budget) {
+  begin_search(budget);
   return upper(sum, where, 0, kDepth) <= 0;
 }
 
@@ -394,6 +394,12 @@ ir::Range Ranges::at(const Value& v, const ir::Op& where) {
 
 bool Ranges::proves_lt(const Value& a, const Value& b, const ir::Op& where) { return proves_le(a, 1, b, where); }
 bool Ranges::proves_le(const Value& a, const Value& b, const ir::Op& where) { return proves_le(a, 0, b, where); }
+
+bool Ranges::sees_le(const Value& a, const Value& b, const ir::Op& where) {
+  impl_->anew();
+  const Affine over = difference(impl_->affine(a, &where), impl_->affine(b, &where), 0);
+  return impl_->nonpositive(over, where, Impl::kGlance);
+}
 
 bool Ranges::proves_le(const Value& a, int64_t c, const Value& b, const ir::Op& where) {
   impl_->anew();

@@ -35,6 +35,8 @@ class Ranges {
   /// a < b, a <= b; i64 or narrower integers.
   bool proves_lt(const ir::Value& a, const ir::Value& b, const ir::Op& where);
   bool proves_le(const ir::Value& a, const ir::Value& b, const ir::Op& where);
+  /// a <= b where that is found at once: for questions whose answer only tidies up.
+  bool sees_le(const ir::Value& a, const ir::Value& b, const ir::Op& where);
   /// a + c <= b, in exact integers (proves_le(i, 2, n): i + 2 <= n).
   bool proves_le(const ir::Value& a, int64_t c, const ir::Value& b, const ir::Op& where);
   /// a >= c, a <= c.

@@ -103,7 +103,7 @@ class Ranges::Impl {
   }
   /// An upper bound of the sum at `where`; stops as soon as one not above `goal` is found.
   Wide upper(const Affine&, const ir::Op& where, Wide goal, int depth);
-  bool nonpositive(const Affine&, const ir::Op& where);
+  bool nonpositive(const Affine&, const ir::Op& where, int budget = kBudget);
   std::optional<bool> decide(const ir::Value&, const ir::Op& where, int depth = 8);
   bool in_bounds(const ir::Op& access, const ir::Op& where);
   Affine extent(const ir::Value& view, int dim, const ir::Op& where);
@@ -122,7 +122,7 @@ class Ranges::Impl {
   }
 
   static constexpr int kDepth = 5;
-  static constexpr int kBudget = 100;
+  static constexpr int kBudget = 100, kGlance = 12;
 
  private:
   /// What holds after a check or an `if` with one arm that does not fall through, in an arm, or in a loop's body.

@@ -22,7 +22,7 @@ constexpr int64_t kRows = 6;
 struct BlockSize {
   int64_t panel_bytes, depth, rows;
 };
-constexpr BlockSize kAvx512{128, 192, 240}, kAvx2{64, 320, 120};
+constexpr BlockSize kAvx512{256, 256, 240}, kAvx2{64, 320, 120};
 /// The largest tile: the larger it is, the fewer times a factor is copied.
 constexpr int64_t kTileRows = 2400;
 constexpr int64_t kTileBytes = 32768;

@@ -27,10 +27,11 @@ bool streams(const std::string& text, Isa isa, int64_t least = 0) {
 }
 
 Stream stream_of(const ir::Graph& graph) {
+  const std::vector<const ir::Op*> accesses = accesses_of(graph);
   Stream found;
   ir::walk(*graph.body, [&](ir::Op& op) {
     if (op.code != ir::Opcode::for_ || !op.loop->simd) return;
-    Stream stream = find_stream(graph, op);
+    Stream stream = find_stream(graph, accesses, op);
     if (!stream.stores.empty()) found = std::move(stream);
   });
   return found;

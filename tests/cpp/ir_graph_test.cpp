@@ -80,6 +80,35 @@ TEST(Graph, ReplaceUsesFollowsChains) {
   EXPECT_NE(print(*graph).find("add %a, %a"), std::string::npos);
 }
 
+TEST(Graph, RenumberKeepsTheOrderOfWhatStands) {
+  const auto graph = parse(kStencil);
+  std::vector<Value*> before;
+  const auto collect = [&](std::vector<Value*>& into) {
+    into = graph->body->args;
+    walk(*graph->body, [&](Op& op) {
+      into.insert(into.end(), op.results.begin(), op.results.end());
+      for (const Block* inner : op.blocks) into.insert(into.end(), inner->args.begin(), inner->args.end());
+    });
+    std::sort(into.begin(), into.end(), [](const Value* a, const Value* b) { return a->id < b->id; });
+  };
+  Op* inner = graph->body->first->next->blocks[0]->first;
+  for (const Opcode code : {Opcode::atomic_, Opcode::store_, Opcode::add_}) {
+    walk(*inner->blocks[0], [&](Op& op) {
+      if (op.code == code) op.parent->remove(&op);
+    });
+  }
+  collect(before);
+  const std::string text = print(*graph);
+  graph->renumber();
+  std::vector<Value*> after;
+  collect(after);
+  EXPECT_EQ(after, before);
+  for (size_t k = 0; k < after.size(); ++k) EXPECT_EQ(after[k]->id, k);
+  EXPECT_EQ(graph->value_count(), after.size());
+  EXPECT_EQ(print(*graph), text);
+  EXPECT_EQ(graph->new_value(scalar(DType::i64_), nullptr, graph->body, 0)->id, after.size());
+}
+
 TEST(Graph, WalkMayRemoveItsOp) {
   const auto graph = parse(kStencil);
   int seen = 0;

@@ -39,7 +39,7 @@ struct Module {
   std::vector<uint32_t> uses;       // number of operand slots, by value id
   std::vector<const ir::Op*> user;  // one user, by value id
   const std::vector<const ir::Op*> accesses;
-  std::vector<int> param_word;      // first argument word of a parameter or alloc, by value id; -1 for others
+  std::vector<int> param_word;  // first argument word of a parameter or alloc, by value id; -1 for others
   ArgumentWords words;
   std::vector<Outlined> outlined;  // still to be emitted
   std::vector<std::string> summary;

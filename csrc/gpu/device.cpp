@@ -37,6 +37,9 @@ constexpr unsigned kStreamNonBlocking = 1;
 constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
 constexpr CUresult kOutOfMemory = 2, kNotReady = 600;
 
+/// Of pinned memory, and of what a kernel has of it for faults and a few results.
+constexpr size_t kPage = 4096, kPart = 256;
+
 /// The oldest architecture with the memory model (acquire and release) that generated kernels are written for.
 constexpr int kOldestCapability = 70;
 
@@ -316,7 +319,7 @@ void DeviceMemory::reset() noexcept {
   }
 }
 
-MappedMemory Device::allocate_mapped(size_t bytes) {
+MappedMemory Device::pin(size_t bytes) {
   const Driver& driver = gpu::driver();
   const Current current(*this);
   MappedMemory out;
@@ -329,9 +332,41 @@ MappedMemory Device::allocate_mapped(size_t bytes) {
   return out;
 }
 
+void Device::divide_page() {
+  MappedMemory page = pin(kPage);
+  for (size_t at = 0; at < kPage; at += kPart) {
+    parts_.push_back({static_cast<char*>(page.state_.host) + at, page.state_.address + at});
+  }
+  page.state_ = {};  // the parts keep it for as long as the process lives
+}
+
+MappedMemory Device::allocate_mapped(size_t bytes) {
+  if (bytes > kPart) return pin(bytes);
+  std::lock_guard lock(mapped_mutex_);
+  if (parts_.empty()) divide_page();
+  MappedMemory out;
+  out.state_ = {this, parts_.back().host, parts_.back().address, bytes, true};
+  parts_.pop_back();
+  std::memset(out.state_.host, 0, bytes);
+  return out;
+}
+
+void Device::pin_ahead() noexcept {
+  try {
+    std::lock_guard lock(mapped_mutex_);
+    if (parts_.empty()) divide_page();
+  } catch (const Error&) {  // said when the memory is needed
+  }
+}
+
 void MappedMemory::reset() noexcept {
   const State old = std::exchange(state_, {});
   if (!old.host || is_forked() || old.device->lost_) return;
+  if (old.part) {
+    std::lock_guard lock(old.device->mapped_mutex_);
+    old.device->parts_.push_back({old.host, old.address});
+    return;
+  }
   try {
     const Device::Current current(*old.device);
     gpu::driver().host_free(old.host);

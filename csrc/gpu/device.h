@@ -95,6 +95,7 @@ class MappedMemory {
     void* host = nullptr;
     CUdeviceptr address = 0;
     size_t bytes = 0;
+    bool part = false;  // of a page
   } state_;
 };
 
@@ -201,6 +202,8 @@ class Device {
   /// From the stream-ordered pool where the device has one. Zero bytes give memory without an address.
   DeviceMemory allocate(size_t wanted, Stream);
   MappedMemory allocate_mapped(size_t bytes);
+  /// Pins a page for what allocate_mapped will be asked for, where there is none: two milliseconds the first time.
+  void pin_ahead() noexcept;
   /// {free, total} bytes.
   std::pair<size_t, size_t> memory_info() const;
   /// Gives what the pool keeps back to the device.
@@ -251,6 +254,9 @@ class Device {
   /// libraries need none. Null where there is none.
   CUmemoryPool pool();
   DeviceMemory allocate(size_t wanted, Stream, bool pooled);
+  MappedMemory pin(size_t bytes);
+  /// A page in parts, each as good as memory of its own; with the mutex.
+  void divide_page();
 
   Properties properties_;
   CUdevice handle_ = 0;
@@ -258,6 +264,12 @@ class Device {
   CUmemoryPool pool_ = nullptr;
   std::once_flag pool_asked_;
   mutable std::atomic<CUresult> lost_{0};
+  std::mutex mapped_mutex_;
+  struct Part {
+    void* host;
+    CUdeviceptr address;
+  };
+  std::vector<Part> parts_;  // that nobody has
   std::mutex staging_mutex_;
   Staging* staging_ = nullptr;
 };

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <deque>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -37,6 +38,7 @@ class DeviceKernel final : public runtime::Kernel {
         on_device_(options.on_device),
         makes_on_device_(options.makes_on_device),
         device_(device(options.device)),
+        pinned_(pin_meanwhile()),
         plans_(*graph_, options, device_),
         arrays_(plans_.code().arrays),
         wanted_(plans_.wanted()),
@@ -98,6 +100,7 @@ class DeviceKernel final : public runtime::Kernel {
       runtime::Status status;
       Plan* const plan = plans_.find(args, &status);
       if (plan && plan->tuning) plans_.next(*plan, args);
+      if (pinned_.valid()) pinned_.get();
     } catch (const Error& error) {
       switch (error.kind()) {
         case ErrorKind::no_compiler:
@@ -168,6 +171,16 @@ class DeviceKernel final : public runtime::Kernel {
   }
 
  private:
+  /// What fails, waits for others or has results is told in pinned memory, which is made while the kernel is.
+  std::future<void> pin_meanwhile() const {
+    bool needed = !graph_->body->last->operands.empty();
+    ir::walk(*graph_->body, [&](const ir::Op& op) {
+      needed |= op.code == ir::Opcode::barrier_ || op.code == ir::Opcode::check_;
+    });
+    if (!needed) return {};
+    return std::async(std::launch::async, [&device = device_] { device.pin_ahead(); });
+  }
+
   struct Param {
     const ir::Value* value;
     size_t word;
@@ -539,6 +552,7 @@ class DeviceKernel final : public runtime::Kernel {
   std::vector<bool> on_device_;
   bool makes_on_device_;
   Device& device_;
+  mutable std::future<void> pinned_;  // before the first launch
   mutable Plans plans_;
   const std::vector<ArrayUse>& arrays_;
   const std::vector<bool>& wanted_;

@@ -51,9 +51,7 @@ class Carrier {
     if (fixed) {
       leave(k, variable ? b.op(Opcode::sub_, {loop_.operands[1], b.i64(1)}) : outside(*next, b), b);
     } else {
-      std::vector<Value*> operands;
-      for (Value* v : next->op->operands) operands.push_back(v == arg(k) ? init(k) : outside(*v, b));
-      leave(k, b.op(next->op->code, operands), b);
+      leave(k, settled(*next, k, b), b);
     }
     forget(k);
     return true;
@@ -98,18 +96,30 @@ class Carrier {
     loop_.operands[3 + k] = b.constant(arg(k)->type.dtype, 0);
   }
 
-  /// The first iteration makes `next` of the carried value, and the others change nothing.
+  /// The first iteration makes `next` of the carried value, and the others change nothing: it is what does not vary, or
+  /// stays, as conditions say that do not vary, several of them in turn, too.
   bool settles(const Value& next, const Value& arg) const {
     if (!next.op) return false;
     const Op& op = *next.op;
-    if (!(op.code == Opcode::select_ && op.operands[0] != &arg) && op.code != Opcode::or_ && op.code != Opcode::and_)
-      return false;
+    if (op.code != Opcode::select_ && op.code != Opcode::or_ && op.code != Opcode::and_) return false;
     size_t own = 0;
-    for (const Value* v : op.operands) {
-      own += v == &arg;
-      if (v != &arg && !is_fixed(*v)) return false;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const Value& v = *op.operands[i];
+      if (is_fixed(v)) continue;
+      if (op.code == Opcode::select_ && i == 0) return false;
+      if (&v != &arg && !settles(v, arg)) return false;
+      ++own;
     }
     return own == 1;
+  }
+
+  /// What the first iteration makes of the init, computed after the loop.
+  Value* settled(const Value& next, size_t k, Builder& b) {
+    std::vector<Value*> operands;
+    for (Value* v : next.op->operands) {
+      operands.push_back(v == arg(k) ? init(k) : is_fixed(*v) ? outside(*v, b) : settled(*v, k, b));
+    }
+    return b.op(next.op->code, operands);
   }
 
   /// The value can be computed after the loop.

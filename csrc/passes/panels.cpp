@@ -23,6 +23,7 @@
 #include "passes/panel_sums.h"
 #include "passes/range.h"
 #include "passes/recurrence.h"
+#include "passes/tile_loop.h"
 #include "passes/trailing.h"
 
 namespace appy::passes {
@@ -40,23 +41,10 @@ constexpr int64_t kBlock = 32;
 /// Carried values of a sum: a panel has an array for each that somebody reads.
 constexpr size_t kMostCarried = 6;
 
-bool may_divide(const Op& loop, const Panels& how) {
-  for (const Op* at = ir::enclosing_loop(*loop.parent); at; at = ir::enclosing_loop(*at->parent)) {
-    if (is_for(*at) && (at->loop->simd || (how.device && has_permission(*at)))) return false;
-  }
-  return true;
-}
-
 bool is_wanted(const Recurrence& r) {
   return r.steps->results.size() <= kMostCarried && r.between.size() <= 1 &&
          std::all_of(r.between.begin(), r.between.end(),
                      [](const Op* loop) { return constant(*loop->operands[2]) == 1; });
-}
-
-void remove_polls(Block& block) {
-  ir::walk(block, [](Op& op) {
-    if (op.code == Opcode::poll_) op.parent->remove(&op);
-  });
 }
 
 class Divider {
@@ -78,7 +66,7 @@ class Divider {
 
  private:
   bool divide(Op& loop) {
-    if (!may_divide(loop, how_)) return false;
+    if (is_inside_lanes(loop) || (how_.device && is_inside_permission(loop))) return false;
     Ranges ranges(graph_);
     if (ranges.trips(loop).hi <= how_.block) return false;
     std::vector<Recurrence> wanted = recurrences_of(ranges, loop);
@@ -109,11 +97,11 @@ class Divider {
     }
     b.set_loc(loop.loc);
     Op* const groups = running && how_.group > 0 ? &wrap_in_groups(b, loop) : nullptr;
-    Op& tiles = wrap(b, loop, block);
+    Op& tiles = wrap(graph_, b, loop, block);
     b.set_block(&body_of(tiles));
     Value* from = induction(tiles);
     Value* until = end_of(b, from, block, loop);
-    Op* poll = poll_at_start(loop, tiles);
+    Op* poll = poll_at_start(graph_, loop, tiles);
     if (poll && !runs_in_parallel(loop)) {
       // Workers that are interrupted cannot tell how far the loop had come.
       body_of(tiles).append(std::exchange(poll, nullptr));
@@ -142,24 +130,12 @@ class Divider {
   /// The loop inside a loop over groups of tiles; `b` stands before it.
   Op& wrap_in_groups(Builder& b, Op& loop) {
     Value* group = b.i64(how_.group);
-    Op& groups = wrap(b, loop, group);
+    Op& groups = wrap(graph_, b, loop, group);
     b.set_block(&body_of(groups));
     Value* from = induction(groups);
     put_into(groups, loop, from, end_of(b, from, group, loop));
     b.set_before(&loop);
     return groups;
-  }
-
-  static Value* end_of(Builder& b, Value* from, Value* length, const Op& loop) {
-    return b.op(Opcode::pymin_, {b.op(Opcode::add_, {from, length}), loop.operands[1]});
-  }
-
-  /// The loop, which stands nowhere, becomes the part [from, until) of what it was, in the body of the outer one.
-  static void put_into(Op& outer, Op& loop, Value* from, Value* until) {
-    loop.operands[0] = from;
-    loop.operands[1] = until;
-    for (size_t k = 0; k < loop.results.size(); ++k) loop.operands[3 + k] = body_of(outer).args[1 + k];
-    body_of(outer).append(&loop);
   }
 
   static bool runs_in_parallel(const Op& loop) {
@@ -183,39 +159,6 @@ class Divider {
       }
     }
     return all;
-  }
-
-  /// A loop over the tiles in the place of the loop, which stands nowhere then.
-  Op& wrap(Builder& b, Op& loop, Value* block) {
-    ir::Loop control;
-    control.annotated = loop.loop->annotated;
-    control.carried = loop.loop->carried;
-    const std::vector<Value*> inits(loop.operands.begin() + 3, loop.operands.end());
-    Op* tiles = b.for_loop(loop.operands[0], loop.operands[1], block, inits, std::move(control));
-    std::vector<Value*> to(graph_.value_count());
-    for (size_t k = 0; k < loop.results.size(); ++k) {
-      to[loop.results[k]->id] = tiles->results[k];
-      tiles->results[k]->name = loop.results[k]->name;
-      body_of(*tiles).args[1 + k]->name = body_of(loop).args[1 + k]->name;
-    }
-    ir::replace_uses(graph_, to);
-    induction(*tiles)->name = induction(loop)->name;
-    loop.parent->remove(&loop);
-    return *tiles;
-  }
-
-  /// The poll with which an iteration of the loop begins, at the start of a tile; null where there is none, or it tells
-  /// of values that are not known there. It stands nowhere.
-  Op* poll_at_start(const Op& loop, const Op& tiles) {
-    const Op* poll = body_of(loop).first;
-    if (poll->code != Opcode::poll_) return nullptr;
-    Copier copier(graph_);
-    for (size_t k = 0; k < loop.results.size(); ++k) copier.map(body_of(loop).args[1 + k], body_of(tiles).args[1 + k]);
-    Op* copy = copier.copy(*poll);
-    for (const Value* v : copy->operands) {
-      if (!ir::defined_outside(*v, body_of(loop))) return nullptr;
-    }
-    return copy;
   }
 
   ir::Graph& graph_;

@@ -12,18 +12,17 @@
 #include "ir/verify.h"
 #include "passes/panels.h"
 #include "passes/pass.h"
-#include "passes_compare.h"
+#include "passes_nests.h"
 #include "passes_races.h"
-#include "passes_random.h"
 
 namespace appy::passes {
 namespace {
 
 using ir::Opcode;
 
-class Nests : Random {
+class Nests : NestWriter {
  public:
-  explicit Nests(uint64_t seed) : Random(seed) {}
+  using NestWriter::NestWriter;
 
   std::string make() {
     text_.clear();
@@ -59,28 +58,6 @@ class Nests : Random {
   }
 
  private:
-  std::string pick(const std::vector<std::string>& of) { return of[below(of.size())]; }
-  void line(const std::string& s) { text_ += s + "\n"; }
-  static std::string constant(int c) { return c < 0 ? "c_" + std::to_string(-c) : "c" + std::to_string(c); }
-
-  std::string subscript(const std::vector<std::string>& variables) {
-    std::string s = pick(variables);
-    if (below(12) == 0) s = "2*" + s;
-    static const std::vector<std::string> ends = {"", "", "", "", " + 1", " - 1", " + 2"};
-    return s + pick(ends);
-  }
-  std::string element(const std::vector<std::string>& variables) {
-    switch (below(5)) {
-      case 0:
-      case 1:
-        return "%x[" + subscript(variables) + "]";
-      case 2:
-        return "%b[" + subscript(variables) + ", " + subscript(variables) + "]";
-      default:
-        return "%a[" + subscript(variables) + ", " + subscript(variables) + "]";
-    }
-  }
-
   void sum(const std::string& indent, std::vector<std::string> variables, const std::string& name) {
     const std::string low = pick({"%c0", "%c1", "%p", "%c0", "%low" + name.substr(1)});
     const std::string end = name + "end";
@@ -116,32 +93,7 @@ class Nests : Random {
   }
 
   bool between_ = false;
-  std::string text_;
 };
-
-/// False where no input of some size was within the arrays.
-bool same_bits(const ir::Graph& before, const ir::Graph& after) {
-  bool any = false;
-  for (int trial = 0; trial < 21; ++trial) {
-    Inputs a(before, trial), b(before, trial);
-    ir::EvalResult want, got;
-    try {
-      want = ir::evaluate(before, a.args(), 2'000'000);
-    } catch (const std::logic_error&) {
-      continue;
-    }
-    any |= trial % 7 >= 4;  // more iterations than a tile has
-    try {
-      got = ir::evaluate(after, b.args(), 8'000'000);
-    } catch (const std::logic_error& error) {
-      ADD_FAILURE() << "trial " << trial << ": " << error.what();
-      return true;
-    }
-    EXPECT_EQ(want.results, got.results) << "trial " << trial;
-    EXPECT_EQ(a.buffers(), b.buffers()) << "trial " << trial;
-  }
-  return any;
-}
 
 /// A loop for one worker, and behind it one for the rows that it left.
 bool between_moved(const ir::Graph& graph) {

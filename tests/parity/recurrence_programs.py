@@ -229,3 +229,80 @@ def previous_and_own(lower, x):
         for k in range(i + 1):
             s += lower[i, k] * x[k]
         x[i] = s / 2
+
+
+def heavy(rows, *more):
+    """A matrix with a heavy diagonal, and arrays of these shapes."""
+
+    def make(dtype, rng):
+        a = (values(rng, dtype, rows, rows) / rows).astype(dtype) + 2 * np.eye(rows, dtype=dtype)
+        return (a, *(values(rng, dtype, *shape) for shape in more))
+
+    return make
+
+
+@program(heavy(90), scale=64.0, ulps=64)
+def eliminate(a):
+    """What a row behind the pivot is given it gets when the tile is done."""
+    # pragma sequential for
+    for k in range(a.shape[0]):
+        # pragma parallel for
+        for i in range(k + 1, a.shape[0]):
+            a[i, k] = a[i, k] / a[k, k]
+            # pragma simd
+            for j in range(k + 1, a.shape[1]):
+                a[i, j] -= a[i, k] * a[k, j]
+
+
+@program(heavy(77), scale=64.0, ulps=64)
+def eliminate_in_two_loops(a):
+    """The next pivot's column is divided in all rows: nothing may wait."""
+    # pragma sequential for
+    for k in range(a.shape[0]):
+        # pragma parallel for simd
+        for i in range(k + 1, a.shape[0]):
+            a[i, k] = a[i, k] / a[k, k]
+        # pragma parallel for
+        for i in range(k + 1, a.shape[0]):
+            for j in range(k + 1, a.shape[1]):
+                a[i, j] -= a[i, k] * a[k, j]
+
+
+@program(heavy(70), scale=256.0, ulps=64)
+def orthogonalise(a):
+    m, n = a.shape
+    q = np.zeros_like(a)
+    r = np.zeros((n, n), dtype=a.dtype)
+    s = t = 0.0
+    i = j = k = -1
+    # pragma sequential for
+    for k in range(n):
+        s = 0.0
+        # pragma simd
+        for i in range(m):
+            s += a[i, k] * a[i, k]
+        r[k, k] = np.sqrt(s)
+        # pragma simd
+        for i in range(m):
+            q[i, k] = a[i, k] / r[k, k]
+        # pragma parallel for simd
+        for j in range(k + 1, n):
+            t = 0.0
+            for i in range(m):
+                t += q[i, k] * a[i, j]
+            r[k, j] = t
+            for i in range(m):
+                a[i, j] -= q[i, k] * t
+    return q, r, s, t, i, j, k
+
+
+@program(triangle(150, (150,), (150,)), scale=64.0)
+def substitution_by_columns(lower, x, b):
+    # pragma sequential for
+    for j in range(x.shape[0]):
+        pivot = b[j] / lower[j, j]
+        x[j] = pivot
+        # pragma parallel for simd
+        for i in range(j + 1, x.shape[0]):
+            b[i] -= lower[i, j] * pivot
+    return pivot

@@ -85,6 +85,29 @@ def test_exact_sums_keep_their_order(n):
     assert np.array_equal(got[0], want[0])
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", ["eliminate", "orthogonalise"])
+def test_what_is_behind_a_tile_gets_it_in_order(name, n, threads):
+    function = getattr(recurrence_programs, name)
+    want = recurrence_programs.heavy(n)(np.float64, np.random.default_rng(n))
+    got = [a.copy() for a in want]
+    expected = function(*want)
+    result = appy.jit(strict=True, exact=True, threads=threads)(function)(*got)
+    assert_same([*got, result], [*want, expected], ulps=0)
+
+
+def test_explain_says_what_waits_for_the_end_of_a_tile():
+    def explained(name):
+        compiled = appy.jit(strict=True)(getattr(recurrence_programs, name))
+        compiled(*recurrence_programs.heavy(40)(np.float64, np.random.default_rng(1)))
+        return str(appy.explain(compiled))
+
+    for name in ("eliminate", "orthogonalise"):
+        assert "what is behind a tile gets" in explained(name)
+    assert "what is behind a tile gets" not in explained("eliminate_in_two_loops")
+
+
 def divides(function, *args):
     compiled = appy.jit(strict=True)(function)
     compiled(*args)

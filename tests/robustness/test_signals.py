@@ -46,6 +46,18 @@ def long_parallel(x, n):
         x[i] = s
         last = i
     return last
+
+@appy.jit(strict=True)
+def long_elimination(a, times):
+    #pragma sequential for
+    for t in range(times):
+        #pragma sequential for
+        for k in range(a.shape[0]):
+            #pragma parallel for
+            for i in range(k + 1, a.shape[0]):
+                a[i, k] = a[i, k] / a[k, k]
+                for j in range(k + 1, a.shape[0]):
+                    a[i, j] -= a[i, k] * a[k, j]
 """
 
 
@@ -60,6 +72,7 @@ def output(result):
         "endless(np.zeros(64), np.zeros(1))",
         "endless_in_order(np.zeros(8), 10**15)",
         "long_parallel(np.zeros(16), 10**13)",
+        "long_elimination(np.eye(1500), 10**9)",
     ],
 )
 def test_ctrl_c_answers_within_100_ms(python, call, threads):

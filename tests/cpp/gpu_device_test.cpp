@@ -346,8 +346,35 @@ TEST(Device, OutOfMemoryIsTriedAgainAfterTrimming) {
 
 TEST(Device, PinnedMemoryRunsOut) {
   Device& d = device(0);
+  const auto small = [&] {
+    std::vector<MappedMemory> kept;
+    for (int k = 0; k < 100; ++k) kept.push_back(d.allocate_mapped(100));
+  };
+  {
+    const Variable fail("APPY_EMULATOR_FAIL", "cuMemHostAlloc:1,cuMemHostAlloc:2");
+    expect_error(ErrorKind::out_of_memory, "bytes of pinned memory", [&] { d.allocate_mapped(1000); });
+    expect_error(ErrorKind::out_of_memory, "bytes of pinned memory", small);
+  }
+  small();
+}
+
+TEST(Device, LittlePinnedMemoryIsPartOfAPage) {
+  Device& d = device(0);
+  d.pin_ahead();
   const Variable fail("APPY_EMULATOR_FAIL", "cuMemHostAlloc:1");
-  expect_error(ErrorKind::out_of_memory, "bytes of pinned memory", [&] { d.allocate_mapped(100); });
+  MappedMemory first = d.allocate_mapped(256);
+  void* const at = first.host();
+  std::memset(at, 0x55, 256);
+  {
+    const MappedMemory second = d.allocate_mapped(8);
+    EXPECT_GE(std::abs(static_cast<char*>(second.host()) - static_cast<char*>(at)), 256);
+    EXPECT_EQ(second.device_address() - first.device_address(),
+              static_cast<CUdeviceptr>(static_cast<char*>(second.host()) - static_cast<char*>(at)));
+  }
+  first.reset();
+  const MappedMemory again = d.allocate_mapped(256);
+  ASSERT_EQ(again.host(), at);
+  EXPECT_EQ(std::count(static_cast<char*>(at), static_cast<char*>(at) + 256, 0), 256);
 }
 
 TEST(Device, EventsAndStreams) {

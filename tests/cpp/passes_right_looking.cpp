@@ -34,9 +34,9 @@ class Nests : NestWriter {
     if (below(3) == 0) column();
     line("    %next = add %k, " + pick({"%c1", "%c1", "%c1", "%c0", "%c2"}) + " : i64");
     const bool carries = below(3) == 0;
-    line(std::string("    ") + (carries ? "%left = " : "") + "for " + pick({"parallel ", "parallel ", "parallel simd "}) +
-         "annotated %j = %next to " + pick({"%n", "%n", "%d", "%next"}) + " step %c1" +
-         (carries ? " carry(%held = %seen) : f64" : "") + " {");
+    line(std::string("    ") + (carries ? "%left = " : "") + "for " +
+         pick({"parallel ", "parallel ", "parallel simd "}) + "annotated %j = %next to " +
+         pick({"%n", "%n", "%d", "%next"}) + " step %c1" + (carries ? " carry(%held = %seen) : f64" : "") + " {");
     row(scaled);
     line(carries ? "      yield %new" : "      yield");
     line("    }");

@@ -38,7 +38,6 @@ class DeviceKernel final : public runtime::Kernel {
         on_device_(options.on_device),
         makes_on_device_(options.makes_on_device),
         device_(device(options.device)),
-        pinned_(pin_meanwhile()),
         plans_(*graph_, options, device_),
         arrays_(plans_.code().arrays),
         wanted_(plans_.wanted()),
@@ -61,6 +60,8 @@ class DeviceKernel final : public runtime::Kernel {
     result_words_ = wanted_.size();
     for (const ir::Op* alloc : told_) result_words_ += alloc->operands.size();
     where_ = how_it_runs();
+    // While the kernel for the sizes is written and loaded.
+    if (tells()) pinned_ = std::async(std::launch::async, [&device = device_] { device.pin_ahead(); });
   }
   ~DeviceKernel() override { drain(); }
 
@@ -171,14 +172,11 @@ class DeviceKernel final : public runtime::Kernel {
   }
 
  private:
-  /// What fails, waits for others or has results is told in pinned memory, which is made while the kernel is.
-  std::future<void> pin_meanwhile() const {
-    bool needed = !graph_->body->last->operands.empty();
-    ir::walk(*graph_->body, [&](const ir::Op& op) {
-      needed |= op.code == ir::Opcode::barrier_ || op.code == ir::Opcode::check_;
-    });
-    if (!needed) return {};
-    return std::async(std::launch::async, [&device = device_] { device.pin_ahead(); });
+  /// What fails, waits for others or has results is told in memory that is pinned.
+  bool tells() const {
+    const KernelCode& code = plans_.code();
+    const bool results = std::find(wanted_.begin(), wanted_.end(), true) != wanted_.end() || !told_.empty();
+    return code.checks || code.meets || results;
   }
 
   struct Param {
@@ -296,9 +294,7 @@ class DeviceKernel final : public runtime::Kernel {
     for (KernelState& state : states_) {
       if (state.serves(stream)) return state;
     }
-    const KernelCode& code = plans_.code();
-    const bool tells = std::find(wanted_.begin(), wanted_.end(), true) != wanted_.end() || !told_.empty();
-    return states_.emplace_back(device_, stream, result_words_ + wanted_.size(), code.checks || code.meets || tells);
+    return states_.emplace_back(device_, stream, result_words_ + wanted_.size(), tells());
   }
 
   /// What the last launch took, where it was measured.

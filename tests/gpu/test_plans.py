@@ -91,7 +91,7 @@ k = array(np.arange(100)[::-1].copy())
 def calls(function, *arguments):
     emulator.reset()
     function(*arguments)
-    names = ("cuMemHostAlloc", "cuMemAllocAsync", "cuDeviceGetDefaultMemPool", "cuStreamQuery",
+    names = ("cuMemHostAlloc", "cuMemAlloc_v2", "cuMemAllocAsync", "cuDeviceGetDefaultMemPool", "cuStreamQuery",
              "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuLaunchKernel")
     return {{name: emulator.calls(name) for name in names if emulator.calls(name)}}
 """
@@ -164,7 +164,7 @@ def in_a_thread(handle):
         thread.start()
         thread.join()
     np.testing.assert_array_equal(c.get(), np.arange(100.0)[::-1])
-    return ["cuMemHostAlloc" in one for one in (first, second, *out)]
+    return ["cuMemAlloc_v2" in one for one in (first, second, *out)]
 
 assert in_a_thread(2) == [True, False, True]
 assert in_a_thread(0) == [True, False, False]

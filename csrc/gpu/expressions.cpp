@@ -1,9 +1,10 @@
 #include "gpu/expressions.h"
 
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
+#include <iterator>
 
 #include "support/check.h"
 
@@ -197,17 +198,9 @@ std::string literal(DType t, ir::Word word) {
                       static_cast<unsigned long long>(word));
         return text;
       }
-      std::snprintf(text, sizeof text, "%.*g", wide ? 17 : 9, value);
-      for (int digits = 1; digits < (wide ? 17 : 9); ++digits) {
-        char shorter[64];
-        std::snprintf(shorter, sizeof shorter, "%.*g", digits, value);
-        if (wide ? std::strtod(shorter, nullptr) == value
-                 : std::strtof(shorter, nullptr) == static_cast<float>(value)) {
-          std::snprintf(text, sizeof text, "%s", shorter);
-          break;
-        }
-      }
-      std::string s = text;
+      const auto end = wide ? std::to_chars(text, std::end(text), value)
+                            : std::to_chars(text, std::end(text), static_cast<float>(value));
+      std::string s(text, end.ptr);
       if (s.find_first_of(".e") == std::string::npos) s += ".0";
       if (!wide) s += "f";
       return s[0] == '-' ? "(" + s + ")" : s;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <unordered_map>
 
 #include "gpu/expressions.h"
 #include "gpu/writer.h"
@@ -99,6 +100,24 @@ class Step {
 
  private:
   using Key = std::vector<int64_t>;
+  struct Place {
+    const Op* op;
+    int row, shift;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  struct Hash {
+    static size_t mixed(uint64_t h, uint64_t word) { return (h ^ word) * 0x100000001b3u; }  // FNV-1a, by words
+    size_t operator()(const Key& key) const {
+      uint64_t h = 0xcbf29ce484222325u;
+      for (const int64_t word : key) h = mixed(h, static_cast<uint64_t>(word));
+      return h ^ h >> 32;
+    }
+    size_t operator()(const Place& p) const {
+      const uint64_t h =
+          mixed(mixed(reinterpret_cast<uintptr_t>(p.op), static_cast<uint64_t>(p.row)), static_cast<uint64_t>(p.shift));
+      return h ^ h >> 32;
+    }
+  };
   int id(Key key) { return ids_.try_emplace(std::move(key), static_cast<int>(ids_.size())).first->second; }
 
   int number(const Value& v, int row, int shift) {
@@ -147,9 +166,12 @@ class Step {
     return numbers_[{&op, row, shift}] = id(std::move(key));
   }
 
-  /// The numbers of what an instance uses that is computed in the step.
-  std::set<int> uses(const Instance& of) {
-    std::set<int> out;
+  /// The numbers of what the first instance of a number uses that is computed in the step.
+  const std::set<int>& uses(int number_of) {
+    const auto [known, fresh] = uses_.try_emplace(number_of);
+    std::set<int>& out = known->second;
+    if (!fresh) return out;
+    const Instance of = first_.at(number_of);
     const auto use = [&](const Op& op) {
       for (const Value* v : op.operands) {
         const auto at = v->op ? row_of_.find(v->op) : row_of_.end();
@@ -169,7 +191,7 @@ class Step {
       return;
     }
     if (!wanted.insert(number).second) return;
-    for (const int used : uses(first_.at(number))) find_wanted(used, kept, wanted, met);
+    for (const int used : uses(number)) find_wanted(used, kept, wanted, met);
   }
 
   void find_kept() {
@@ -206,32 +228,39 @@ class Step {
   std::vector<Instance> instances_;
   std::map<const Op*, int> row_of_;  // -1: of the step, 0: of each row
   std::set<const Value*> writes_;
-  std::map<Key, int> ids_;
-  std::map<std::tuple<const Op*, int, int>, int> numbers_;
+  std::unordered_map<Key, int, Hash> ids_;
+  std::unordered_map<Place, int, Hash> numbers_;
   std::map<int, Instance> first_;
+  std::map<int, std::set<int>> uses_;
   std::set<int> roots_, wanted_;
   std::map<int, int> kept_;
 };
 
 }  // namespace
 
+/// What is known of a nest whose threads could go in order.
+struct Writer::Marching {
+  bool pays = false;
+  int rows = 0;              // that a thread has
+  std::optional<Step> step;  // where it pays
+};
+
 /// No two loads are of neighbours along the row.
 bool Writer::has_columns_apart(const std::vector<const Op*>& nest) const {
   const Value& along = variable_of(*nest.back());
-  bool apart = true;
-  ir::walk(*nest.back()->blocks[0], [&](const Op& a) {
-    if (a.code != Opcode::load_) return;
-    ir::walk(*nest.back()->blocks[0], [&](const Op& b) {
-      if (b.code != Opcode::load_ || a.view() != b.view()) return;
-      for (size_t d = 0; d < a.access->offset.size(); ++d) {
-        passes::Affine between = passes::row(a, d);
-        const bool is_along = between.coef(along) != 0;
-        between.add(passes::row(b, d), -1);
-        apart &= !is_along || (between.is_constant() && between.constant == 0);
-      }
+  std::map<std::pair<const Value*, size_t>, std::vector<passes::Affine>> subscripts;  // of an array, by dimension
+  ir::walk(*nest.back()->blocks[0], [&](const Op& op) {
+    if (op.code != Opcode::load_) return;
+    for (size_t d = 0; d < op.access->offset.size(); ++d) subscripts[{op.view(), d}].push_back(passes::row(op, d));
+  });
+  return std::all_of(subscripts.begin(), subscripts.end(), [&](const auto& of) {
+    const bool follows = std::any_of(of.second.begin(), of.second.end(),
+                                     [&](const passes::Affine& one) { return one.coef(along) != 0; });
+    return !follows || std::all_of(of.second.begin(), of.second.end(), [&](passes::Affine one) {
+      one.add(of.second.front(), -1);
+      return one.is_constant() && one.constant == 0;
     });
   });
-  return apart;
 }
 
 /// One more where no loads are of neighbours along the row, since less of what a step loads is there then. H200, hdiff
@@ -241,13 +270,18 @@ int Writer::rows_of_march(const std::vector<const Op*>& nest) const {
 }
 
 /// Is there a dimension around the rows of a plane, along which a third of what a step loads was there before?
-bool Writer::can_march(const std::vector<const Op*>& nest) const {
-  const auto [known, fresh] = marches_.try_emplace(nest.front(), false);
-  if (fresh) known->second = pays_to_march(nest);
-  return known->second;
+bool Writer::can_march(const std::vector<const Op*>& nest) const { return marching(nest).pays; }
+
+Writer::Marching& Writer::marching(const std::vector<const Op*>& nest) const {
+  std::shared_ptr<Marching>& known = marches_[nest.front()];
+  if (!known) {
+    known = std::make_shared<Marching>();
+    known->pays = pays_to_march(nest, *known);
+  }
+  return *known;
 }
 
-bool Writer::pays_to_march(const std::vector<const Op*>& nest) const {
+bool Writer::pays_to_march(const std::vector<const Op*>& nest, Marching& marching) const {
   if (nest.size() < 3 || graph_.may_alias || !nest.back()->results.empty() || neighbours(*nest.back()) > 1)
     return false;
   const Loops loops(nest);
@@ -261,14 +295,15 @@ bool Writer::pays_to_march(const std::vector<const Op*>& nest) const {
       if ((d + 1 < nest.size() && !inner && !reads) || neighbour(*op)) return false;
     }
   }
-  Step step(loops, rows_of_march(nest));
+  marching.rows = rows_of_march(nest);
+  Step& step = marching.step.emplace(loops, marching.rows);
   return step.registers() <= kMostKept && 3 * step.loads() <= 2 * step.loads_alone();
 }
 
 /// A nest of the form of along_threads. All loops around the steps are numbered together with the groups of rows.
 void Writer::along_march(const std::vector<const Op*>& nest) {
   const Loops loops(nest);
-  const int count = rows_of_march(nest);
+  const int count = marching(nest).rows;
   std::vector<std::string> trips;
   for (const Op* loop : nest) trips.push_back(declare_trips(*loop));
   const std::string n = trips[nest.size() - 1], rows = trips[nest.size() - 2], steps = trips[nest.size() - 3];
@@ -316,8 +351,8 @@ void Writer::along_march(const std::vector<const Op*>& nest) {
 void Writer::march_rows(const std::vector<const Op*>& nest, const std::string& first, const std::string& k,
                         const std::string& end) {
   const Loops loops(nest);
-  const int count = rows_of_march(nest);
-  Step step(loops, count);
+  const int count = marching(nest).rows;
+  Step& step = *marching(nest).step;
   code_.marches.push_back(
       {nest[0]->loc, count, step.loads(), step.loads_alone(), static_cast<int>(step.kept().size())});
   const std::vector<Names::Scope> rows = declare_copies(loops.rows, count, first, "");

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -138,7 +139,9 @@ class Writer {
   bool has_columns_apart(const std::vector<const ir::Op*>& nest) const;
   int rows_of_march(const std::vector<const ir::Op*>& nest) const;
   bool can_march(const std::vector<const ir::Op*>& nest) const;
-  bool pays_to_march(const std::vector<const ir::Op*>& nest) const;
+  struct Marching;
+  Marching& marching(const std::vector<const ir::Op*>& nest) const;
+  bool pays_to_march(const std::vector<const ir::Op*>& nest, Marching&) const;
   void along_march(const std::vector<const ir::Op*>& nest);
   void march_rows(const std::vector<const ir::Op*>& nest, const std::string& first, const std::string& k,
                   const std::string& end);
@@ -205,13 +208,13 @@ class Writer {
   std::string body_, structs_;
   size_t depth_ = 1;
   Level level_ = Level::all;
-  std::map<const ir::Op*, int> ordinals_;             // of checks
-  std::map<const ir::Op*, size_t> tiled_;             // nests that may have tiles: their number
-  std::map<const ir::Op*, size_t> array_of_;          // alloc -> index in code_.arrays
-  std::map<const ir::Value*, bool> written_;          // views that the region writes
-  std::map<const ir::Op*, int> neighbours_;           // of loops: iterations that a thread has side by side
-  std::map<const ir::Op*, int> pieces_;               // accesses that are one for them: their number
-  mutable std::map<const ir::Op*, bool> marches_;     // can_march, by the nest's outermost loop
+  std::map<const ir::Op*, int> ordinals_;     // of checks
+  std::map<const ir::Op*, size_t> tiled_;     // nests that may have tiles: their number
+  std::map<const ir::Op*, size_t> array_of_;  // alloc -> index in code_.arrays
+  std::map<const ir::Value*, bool> written_;  // views that the region writes
+  std::map<const ir::Op*, int> neighbours_;   // of loops: iterations that a thread has side by side
+  std::map<const ir::Op*, int> pieces_;       // accesses that are one for them: their number
+  mutable std::map<const ir::Op*, std::shared_ptr<Marching>> marches_;  // by the nest's outermost loop
   std::set<std::string> piece_alignments_;            // bits that are 0 where arrays are aligned to pieces
   int in_piece_ = 1;                                  // neighbouring iterations in the code being written
   std::set<std::string> paired_;                      // that these arrays are aligned to pairs, each as a test

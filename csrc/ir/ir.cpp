@@ -1,7 +1,9 @@
 #include "ir/ir.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <stdexcept>
 
 namespace appy::ir {
@@ -169,15 +171,15 @@ void Graph::renumber() {
 
 void Graph::number(Op& alloc) { alloc.slot = slots_++; }
 
-LocId Graph::add_loc(Loc loc) {
-  for (size_t i = locs.size(); i-- > 0;) {
-    const Loc& known = locs[i];
-    if (known.line == loc.line && known.column == loc.column && known.inlined_at == loc.inlined_at &&
-        known.file == loc.file) {
-      return static_cast<LocId>(i);
-    }
-  }
-  locs.push_back(std::move(loc));
+LocId Graph::add_loc(Loc loc) { return add_loc(loc.file, loc.line, loc.column, loc.inlined_at); }
+
+LocId Graph::add_loc(const std::string& file, int line, int column, LocId inlined_at) {
+  const auto is = [&](const Loc& known) {
+    return known.line == line && known.column == column && known.inlined_at == inlined_at && known.file == file;
+  };
+  if (const auto at = std::find_if(locs.rbegin(), locs.rend(), is); at != locs.rend())
+    return static_cast<LocId>(std::distance(at, locs.rend()) - 1);
+  locs.push_back({file, line, column, inlined_at});
   return static_cast<LocId>(locs.size() - 1);
 }
 

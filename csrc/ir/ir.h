@@ -298,6 +298,7 @@ struct Graph {
   /// The values that stand in the graph get the lowest ids, in their order: side tables are as long as there are ids.
   void renumber();
   LocId add_loc(Loc);
+  LocId add_loc(const std::string& file, int line, int column, LocId inlined_at);
   /// Gives an alloc the region's next slot; slots are not used again.
   void number(Op& alloc);
   /// All slots are below it.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <vector>
 
 #include "ir/op_printer.h"
 #include "ir/text.h"
@@ -16,7 +17,8 @@ bool is_plain(std::string_view name) {
 
 class GraphPrinter {
  public:
-  GraphPrinter(const Graph& graph, PrintOptions options) : graph_(graph), options_(options), ops_(graph) {}
+  GraphPrinter(const Graph& graph, PrintOptions options)
+      : graph_(graph), options_(options), ops_(graph), locs_(graph.locs.size()) {}
 
   std::string text() {
     out_ = "region @" + (is_plain(graph_.name) ? graph_.name : quoted(graph_.name)) + "(";
@@ -66,7 +68,7 @@ class GraphPrinter {
     for (const Op* op = block.first; op; op = op->next) {
       indent(depth);
       out_ += ops_.line(*op);
-      if (options_.locs && op->loc) out_ += " " + ops_.loc(op->loc, file_);
+      if (options_.locs && op->loc) location(op->loc);
       for (size_t i = 0; i < op->blocks.size(); ++i) {
         if (i) indent(depth);
         out_ += i ? "} else {\n" : " {\n";
@@ -83,15 +85,28 @@ class GraphPrinter {
   void remark(const Remark& r) {
     out_ += std::string("remark ") + (r.severity == Severity::warning ? "warning " : "note ") + quoted(r.stage) +
             " : " + quoted(r.text);
-    if (options_.locs && r.loc) out_ += " " + ops_.loc(r.loc, file_);
+    if (options_.locs && r.loc) location(r.loc);
     out_ += "\n";
+  }
+
+  void location(LocId id) {
+    const bool known = id < locs_.size();  // verify() has not looked at it
+    const bool repeats = known && file_ == graph_.locs[id].file;
+    if (repeats && !locs_[id].empty()) {
+      out_ += locs_[id];
+      return;
+    }
+    const std::string text = " " + ops_.loc(id, file_);
+    if (repeats && file_ == graph_.locs[id].file) locs_[id] = text;
+    out_ += text;
   }
 
   const Graph& graph_;
   const PrintOptions options_;
   const OpPrinter ops_;
   std::string out_;
-  std::string file_;  // of the location before
+  std::string file_;               // of the location before
+  std::vector<std::string> locs_;  // texts of those that begin and end in the file of the one before
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ Outcome Recorder::execute(int node, std::vector<Slot> slots, const Stops& stops,
       if (instruction.position.line) {
         line_ = instruction.position.line;
         builder_.set_loc(
-            graph_->add_loc({frame_->file, line_, std::max(instruction.position.column, 0), frame_->inlined_at}));
+            graph_->add_loc(frame_->file, line_, std::max(instruction.position.column, 0), frame_->inlined_at));
       }
       if ((splits && i == n.last) || instruction.op == Op::return_value_) break;
       if (step(instruction) == Flow::dead) return {};

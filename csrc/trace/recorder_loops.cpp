@@ -204,7 +204,7 @@ Outcome Recorder::loop(int index, std::vector<Slot> entry, const Stops& stops) {
                               [&](int p) { return p != natural.header && natural.body[static_cast<size_t>(p)]; }));
   if (first.position.line) {
     line_ = first.position.line;
-    builder_.set_loc(graph_->add_loc({frame_->file, line_, std::max(first.position.column, 0), frame_->inlined_at}));
+    builder_.set_loc(graph_->add_loc(frame_->file, line_, std::max(first.position.column, 0), frame_->inlined_at));
   }
   const ir::LocId loc = builder_.loc();
   Traced range;

@@ -63,14 +63,15 @@ std::vector<AtomicTarget> atomic_targets(const Module& m, const ir::Op& loop) {
   return found;
 }
 
-/// Iterations that a chunk is best a multiple of: lines of the cache, where each iteration is next to nothing.
+/// Iterations that a chunk is best a multiple of: several lines of the cache, where each iteration is next to nothing.
 int64_t multiple_of(Function& f, const ir::Op& loop) {
-  constexpr int64_t lines = 64;
+  constexpr int64_t line = 16, lines = 64;
   if (!loop.loop->simd) return 1;
   bool inner = false;
   ir::walk(*loop.blocks[0], [&](const ir::Op& op) { inner |= op.code == Opcode::for_; });
+  if (!inner || !VectorLoop::supports(f, loop)) return lines;
   // With loops inside a group more or less is what one worker waits for.
-  return inner && VectorLoop::supports(f, loop) ? std::min<int64_t>(VectorLoop(f, loop).group(), lines) : lines;
+  return std::clamp<int64_t>(VectorLoop(f, loop).group(), line, lines);
 }
 
 bool has_atomics(const ir::Op& loop) {

@@ -18,6 +18,7 @@
 #include "passes/right_looking.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,20 +74,20 @@ class Tiler {
  public:
   Tiler(ir::Graph& graph, int64_t length) : graph_(graph), length_(length) {}
 
-  bool run(Block& block) {
+  bool run() {
+    std::set<const Op*> seen;
     bool changed = false;
-    for (Op *op = block.first, *next; op; op = next) {
-      next = op->next;
-      if (is_for(*op) && divide(*op)) {
-        changed = true;
-        continue;
-      }
-      for (Block* inner : op->blocks) changed |= run(*inner);
-    }
+    while (divide_one(seen)) changed = true;
     return changed;
   }
 
  private:
+  /// The first loop that was not seen before and can be divided. Then the graph is another one.
+  bool divide_one(std::set<const Op*>& seen) {
+    const std::vector<Op*> loops = for_loops(graph_);
+    return std::any_of(loops.begin(), loops.end(), [&](Op* loop) { return seen.insert(loop).second && divide(*loop); });
+  }
+
   bool divide(Op& loop) {
     if (has_permission(loop) || constant(*loop.operands[2]) != 1 || !left_by_yield_only(loop)) return false;
     if (is_inside_lanes(loop) || is_inside_permission(loop)) return false;
@@ -161,7 +162,7 @@ class Tiler {
 
 }  // namespace
 
-bool tile_right_looking(ir::Graph& graph, int64_t length) { return Tiler(graph, length).run(*graph.body); }
+bool tile_right_looking(ir::Graph& graph, int64_t length) { return Tiler(graph, length).run(); }
 
 bool right_looking(ir::Graph& graph) { return !graph.may_alias && tile_right_looking(graph, 0); }
 

@@ -524,7 +524,9 @@ void read_machine() {
 
 RegionCache::RegionCache(PyCodeObject* code, int begin, int end, std::vector<pragma::Placed> pragmas,
                          RegionOptions options)
-    : impl_(std::make_unique<Impl>(code, begin, end, std::move(pragmas), std::move(options))) {}
+    : impl_(std::make_unique<Impl>(code, begin, end, std::move(pragmas), std::move(options))) {
+  trace::find_functions();
+}
 RegionCache::~RegionCache() = default;
 
 Outcome RegionCache::enter(const Scope& scope, PyObject** returned) {

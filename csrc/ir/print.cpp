@@ -8,6 +8,9 @@ namespace appy::ir {
 
 namespace {
 
+/// Of a line with its location, so that the text is rarely copied as it grows.
+constexpr size_t kLine = 80;
+
 bool is_plain(std::string_view name) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
@@ -21,7 +24,8 @@ class GraphPrinter {
       : graph_(graph), options_(options), ops_(graph), locs_(graph.locs.size()) {}
 
   std::string text() {
-    out_ = "region @" + (is_plain(graph_.name) ? graph_.name : quoted(graph_.name)) + "(";
+    out_.reserve(kLine * graph_.value_count());
+    out_ += "region @" + (is_plain(graph_.name) ? graph_.name : quoted(graph_.name)) + "(";
     for (const Value* arg : graph_.body->args) {
       out_ += (arg->index ? ", " : "") + ops_.name(*arg) + ": " + to_string(arg->type);
       if (arg->range != Range{}) {

@@ -14,6 +14,7 @@
 #include "trace/tagged.h"
 #include "trace/tensor.h"
 #include "trace/torch.h"
+#include "trace/trace.h"
 
 namespace appy::trace {
 namespace {
@@ -163,6 +164,12 @@ PyObject* callable_of(const Function& row) {
   load(r, row.module);
   const auto found = r.callables.find(&row);
   return found == r.callables.end() ? nullptr : found->second.get();
+}
+
+void find_functions() {
+  Registry& r = registry();
+  for (const char* module : modules) load(r, module);
+  load_cupy(r);
 }
 
 const Function* find_function(PyObject* callable) {

@@ -39,6 +39,10 @@ struct Result {
   ArrayCounts interpreted;  // arrays that the interpreter makes by the region's operators and calls
 };
 
+/// Looks up the functions of NumPy, CuPy and others that traces know, of those that are imported: a trace would have to
+/// do it first. The GIL is held.
+void find_functions();
+
 /// Throws Abort where the region cannot be compiled. Leaves no Python exception set. The GIL is held.
 Result trace(const Region&, const runtime::Scope&);
 

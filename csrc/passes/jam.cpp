@@ -29,10 +29,9 @@ namespace {
 constexpr std::string_view kStage = "jam";
 /// Operations of the loop inside, in all copies: more would only be a lot of code.
 constexpr int64_t kMostOps = 160;
-/// So many iterations of a loop run together, at most where there are two loops, one loop inside of lanes, and one
-/// around vectors of several sums.
-constexpr std::array<int64_t, 5> kCopies = {1, 2, 4, 6, 8};
-constexpr int64_t kMostCopies = 4, kMostAcross = 6, kMostOfOne = 8;
+/// So many iterations of a loop run together, those of one in lanes, and of two loops at most.
+constexpr std::array<int64_t, 4> kCopies = {1, 2, 4, 8}, kCopiesInLanes = {1, 2, 4, 6};
+constexpr int64_t kMostCopies = 4;
 /// Loads for each sum, compared with those before: for less it is only more code.
 constexpr double kWorthIt = 0.75;
 /// A mask, and a sum beside what it was: without registers for them the sums go through memory in every iteration.
@@ -170,9 +169,8 @@ class Jam {
     const auto carried = static_cast<int64_t>(sums.results.size());
     double least = kWorthIt * static_cast<double>(loads.size()) / static_cast<double>(carried) + 1e-9;
     int64_t inner_best = 1, outer_best = 1;
-    const int64_t most = targets.size() > 1 ? kMostCopies : across ? kMostAcross : kMostOfOne;
-    for (const int64_t inner : kCopies) {
-      if (inner > most) break;
+    for (const int64_t inner : across ? kCopiesInLanes : kCopies) {
+      if (inner > kMostCopies && targets.size() > 1) break;
       if (inner > kMostCopies) {
         // More iterations are left behind the last group.
         if (!across) least *= kWorthIt;

@@ -18,7 +18,8 @@ using ir::Value;
 /// of the left one fill sixteen registers.
 constexpr int64_t kRows = 6;
 /// A panel of the right factor, `depth` rows of two vectors, stays in the first cache, a block of `rows` rows of the
-/// left one in the second, and the panels of a tile in the third.
+/// left one in the second, and the panels of a tile in the third. With 32 registers panels have four vectors: a row
+/// serves six rows of sums for as long as the second cache takes for the next one.
 struct BlockSize {
   int64_t panel_bytes, depth, rows;
 };

@@ -84,17 +84,13 @@ bool fits(const Op& outer) {
   return inner && inner->loop->parallel && is_one(*inner->operands[2]) && hands_on(outer, *inner);
 }
 
-Value* distance(Builder& b, Value* low, Value* high) {
-  return b.op(Opcode::pymax_, {b.op(Opcode::sub_, {high, low}), b.i64(0)});
-}
-
 void divide(ir::Graph& graph, Op& outer) {
   Op* inner = only_loop(outer);
   Builder b(graph);
   b.set_loc(outer.loc);
   b.set_before(&outer);
   Value *low = outer.operands[0], *one = b.i64(1);
-  Value* rows = distance(b, low, outer.operands[1]);
+  Value* rows = emit_distance(b, low, outer.operands[1]);
   Value* wanted = b.op(Opcode::floordiv_, {b.i64(kEnough), b.op(Opcode::pymax_, {rows, one})});
   Value* pieces = b.op(Opcode::pymax_, {wanted, one});
   Value* all = b.op(Opcode::mul_, {rows, pieces});
@@ -113,7 +109,7 @@ void divide(ir::Graph& graph, Op& outer) {
   Value *first = inner->operands[0], *end = inner->operands[1];
   const bool even = ir::defined_outside(*first, body_of(outer)) && ir::defined_outside(*end, body_of(outer));
   if (even && outer.loop->schedule == ir::Schedule::automatic) outer.loop->schedule = ir::Schedule::statically;
-  Value* trips = distance(b, first, end);
+  Value* trips = emit_distance(b, first, end);
   Value* rounded = b.op(Opcode::sub_, {b.op(Opcode::add_, {trips, pieces}), one});
   Value* size = b.op(Opcode::floordiv_, {rounded, pieces});
   Value* from = b.op(Opcode::add_, {first, b.op(Opcode::mul_, {piece, size})});

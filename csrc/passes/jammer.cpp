@@ -37,7 +37,7 @@ class Jammer {
     b.set_loc(loop_.loc);
     Value *lower = loop_.operands[0], *upper = loop_.operands[1];
     b.set_before(known_before(lower, upper));
-    Value* trips = b.op(Opcode::pymax_, {b.op(Opcode::sub_, {upper, lower}), b.i64(0)});
+    Value* trips = emit_distance(b, lower, upper);
     Value* middle = b.op(Opcode::add_, {lower, whole_groups(trips)});
     ir::Loop attributes = *loop_.loop;
     attributes.chunk = (attributes.chunk + count_ - 1) / count_;

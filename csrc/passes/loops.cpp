@@ -192,6 +192,16 @@ Op* ancestor_in(const Block& block, Op& op) {
   return at;
 }
 
+bool remove_polls(Block& block) {
+  bool changed = false;
+  ir::walk(block, [&](Op& op) {
+    if (op.code != Opcode::poll_) return;
+    op.parent->remove(&op);
+    changed = true;
+  });
+  return changed;
+}
+
 size_t first_state(const Op& op) {
   if (op.code == Opcode::check_) return 1 + static_cast<size_t>(op.check->ninfo);
   return op.code == Opcode::poll_ ? 0 : op.operands.size();
@@ -203,6 +213,10 @@ Value* emit_runs(Builder& b, const Op& loop) {
     return *s > 0 ? b.op(Opcode::lt_, {lower, upper}) : b.op(Opcode::gt_, {lower, upper});
   Value* up = b.op(Opcode::gt_, {step, b.i64(0)});
   return b.select(up, b.op(Opcode::lt_, {lower, upper}), b.op(Opcode::gt_, {lower, upper}));
+}
+
+Value* emit_distance(Builder& b, Value* low, Value* high) {
+  return b.op(Opcode::pymax_, {b.op(Opcode::sub_, {high, low}), b.i64(0)});
 }
 
 Value* emit_trips(Builder& b, const Op& loop) {

@@ -91,11 +91,16 @@ bool visible_before(const ir::Value&, const ir::Op& op);
 /// The op among `block`'s own that is, or contains, `op`.
 ir::Op* ancestor_in(const ir::Block& block, ir::Op& op);
 
+/// True if there was one.
+bool remove_polls(ir::Block&);
+
 /// Index of the first state operand of a check or poll; operands.size() where there is none.
 size_t first_state(const ir::Op&);
 
 /// Emits the number of iterations of a `for` (0 when it does not run).
 ir::Value* emit_trips(ir::Builder&, const ir::Op& for_loop);
+/// Emits high - low, or 0 where that is negative: the iterations of a loop that counts by one.
+ir::Value* emit_distance(ir::Builder&, ir::Value* low, ir::Value* high);
 /// Emits a condition: the `for` runs at least once.
 ir::Value* emit_runs(ir::Builder&, const ir::Op& for_loop);
 

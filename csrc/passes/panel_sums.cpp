@@ -160,7 +160,7 @@ Panel::Panel(ir::Graph& graph, Ranges& ranges, Builder& b, const Op& outer, cons
     base_ = at(b, low_, low_.coef(variable()) > 0 ? outer.operands[0] : last);
     Value* end = at(b, high_, high_.coef(variable()) > 0 ? last : outer.operands[0]);
     Value* runs = b.op(Opcode::lt_, {outer.operands[0], outer.operands[1]});
-    Value* width = b.op(Opcode::pymax_, {b.op(Opcode::sub_, {end, base_}), b.i64(0)});
+    Value* width = emit_distance(b, base_, end);
     extents.insert(swapped_ ? extents.begin() : extents.end(), b.select(runs, width, b.i64(0)));
   }
   make_arrays(b, extents);
@@ -317,7 +317,7 @@ bool RunningSums::fits(const Recurrence& r) { return r.between.empty() && r.comp
 
 RunningSums::RunningSums(ir::Graph& graph, Builder& b, const Op& outer, const Recurrence& r)
     : Sums(graph, outer, r), begin_(outer.operands[0]), end_(outer.operands[1]) {
-  make_arrays(b, {b.op(Opcode::pymax_, {b.op(Opcode::sub_, {end_, begin_}), b.i64(0)})});
+  make_arrays(b, {emit_distance(b, begin_, end_)});
   nest(b, begin_, end_, nullptr, begin_);
 }
 

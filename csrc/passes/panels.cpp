@@ -66,7 +66,8 @@ class Divider {
 
  private:
   bool divide(Op& loop) {
-    if (is_inside_lanes(loop) || (how_.device && is_inside_permission(loop))) return false;
+    const Op* around = ir::enclosing_loop(*loop.parent);
+    if (in_lanes(loop) || (how_.device && around && interruptible_anywhere(*around))) return false;
     Ranges ranges(graph_);
     if (ranges.trips(loop).hi <= how_.block) return false;
     std::vector<Recurrence> wanted = recurrences_of(ranges, loop);
@@ -83,7 +84,7 @@ class Divider {
     const bool running = how_.device && std::all_of(wanted.begin(), wanted.end(), RunningSums::fits);
     const int64_t iterations = running && how_.running > 0 ? how_.running : how_.block;
     Value *low = loop.operands[0], *high = loop.operands[1], *block = b.i64(iterations);
-    Value* trips = b.op(Opcode::pymax_, {b.op(Opcode::sub_, {high, low}), b.i64(0)});
+    Value* trips = emit_distance(b, low, high);
     Value* height = b.op(Opcode::pymin_, {trips, block});
     std::vector<Panel> panels;
     std::vector<RunningSums> sums;

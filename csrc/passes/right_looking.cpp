@@ -85,18 +85,19 @@ class Tiler {
   /// The first loop that was not seen before and can be divided. Then the graph is another one.
   bool divide_one(std::set<const Op*>& seen) {
     const std::vector<Op*> loops = for_loops(graph_);
-    return std::any_of(loops.begin(), loops.end(), [&](Op* loop) { return seen.insert(loop).second && divide(*loop); });
+    for (size_t n = 0; n < loops.size(); ++n) {
+      if (seen.insert(loops[n]).second && divide(*loops[n], n)) return true;
+    }
+    return false;
   }
 
-  bool divide(Op& loop) {
-    if (has_permission(loop) || constant(*loop.operands[2]) != 1 || !left_by_yield_only(loop)) return false;
-    if (is_inside_lanes(loop) || is_inside_permission(loop)) return false;
+  /// `number` is the loop's among all.
+  bool divide(Op& loop, size_t number) {
+    if (interruptible_anywhere(loop) || constant(*loop.operands[2]) != 1 || !left_by_yield_only(loop)) return false;
     Ranges ranges(graph_);
     if (ranges.trips(loop).hi <= std::max(length_, kLeast) || !rows_of(ranges, loop)) return false;
-    const std::vector<Op*> loops = for_loops(graph_);
-    const auto number = std::find(loops.begin(), loops.end(), &loop) - loops.begin();
     const auto trial = ir::clone(graph_);
-    if (!Tiler(*trial, length_).tile(*for_loops(*trial)[static_cast<size_t>(number)])) return false;
+    if (!Tiler(*trial, length_).tile(*for_loops(*trial)[number])) return false;
     tile(loop);
     remark(graph_, ir::Severity::note, kStage, loop.loc,
            "the loop at " + line_of(graph_, loop.loc) +
@@ -110,7 +111,8 @@ class Tiler {
     Builder b(graph_);
     b.set_loc(loop.loc);
     b.set_before(&loop);
-    Value* length = length_of(b, trips_of(b, loop));
+    Value *low = loop.operands[0], *high = loop.operands[1];
+    Value* length = length_of(b, emit_distance(b, low, high));
     Op& tiles = wrap(graph_, b, loop, length);
     Op* const poll = poll_at_start(graph_, loop, tiles);
     if (!poll && contains(body_of(loop), ir::Effect::guard)) return false;
@@ -124,7 +126,7 @@ class Tiler {
     close(body_of(loop));
     dce(graph_);
     b.set_before(&tiles);
-    Value* height = b.op(Opcode::pymin_, {trips_of(b, tiles), length});
+    Value* height = b.op(Opcode::pymin_, {emit_distance(b, low, high), length});
     const Op* iterations = move_behind(graph_, {&loop, from, until, height, &tiles}, rows);
     if (!iterations) return false;
     rows.loop->parallel = false;
@@ -133,11 +135,6 @@ class Tiler {
       behind.insert_before(behind.first, Copier(graph_).copy(*poll));
     }
     return true;
-  }
-
-  /// Iterations of the loop, and of the one over its tiles as if that counted by one, too.
-  static Value* trips_of(Builder& b, const Op& loop) {
-    return b.op(Opcode::pymax_, {b.op(Opcode::sub_, {loop.operands[1], loop.operands[0]}), b.i64(0)});
   }
 
   Value* length_of(Builder& b, Value* trips) const {

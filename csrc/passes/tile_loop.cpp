@@ -1,6 +1,5 @@
 #include "passes/tile_loop.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -13,20 +12,6 @@ using ir::Builder;
 using ir::Op;
 using ir::Opcode;
 using ir::Value;
-
-bool is_inside_lanes(const Op& loop) {
-  for (const Op* at = ir::enclosing_loop(*loop.parent); at; at = ir::enclosing_loop(*at->parent)) {
-    if (is_for(*at) && at->loop->simd) return true;
-  }
-  return false;
-}
-
-bool is_inside_permission(const Op& loop) {
-  for (const Op* at = ir::enclosing_loop(*loop.parent); at; at = ir::enclosing_loop(*at->parent)) {
-    if (has_permission(*at)) return true;
-  }
-  return false;
-}
 
 Op& wrap(ir::Graph& graph, Builder& b, Op& loop, Value* length) {
   ir::Loop control;
@@ -67,12 +52,6 @@ Op* poll_at_start(ir::Graph& graph, const Op& loop, const Op& tiles) {
     if (!ir::defined_outside(*v, body_of(loop))) return nullptr;
   }
   return copy;
-}
-
-void remove_polls(ir::Block& block) {
-  ir::walk(block, [](Op& op) {
-    if (op.code == Opcode::poll_) op.parent->remove(&op);
-  });
 }
 
 }  // namespace appy::passes

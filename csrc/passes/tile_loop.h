@@ -6,10 +6,6 @@
 
 namespace appy::passes {
 
-/// Is a loop around it in lanes, or does one run out of order?
-bool is_inside_lanes(const ir::Op& loop);
-bool is_inside_permission(const ir::Op& loop);
-
 /// A loop over the tiles in the place of the loop, which stands nowhere then; its body is empty.
 ir::Op& wrap(ir::Graph&, ir::Builder&, ir::Op& loop, ir::Value* length);
 /// Where a tile ends that begins at `from`.
@@ -20,6 +16,5 @@ void put_into(ir::Op& outer, ir::Op& loop, ir::Value* from, ir::Value* until);
 /// The poll with which an iteration of the loop begins, at the start of a tile; null where there is none, or it tells
 /// of values that are not known there. It stands nowhere.
 ir::Op* poll_at_start(ir::Graph&, const ir::Op& loop, const ir::Op& tiles);
-void remove_polls(ir::Block&);
 
 }  // namespace appy::passes

@@ -9,15 +9,7 @@ namespace appy::passes {
 using ir::Op;
 using ir::Opcode;
 
-bool without_polls(ir::Graph& graph) {
-  bool changed = false;
-  ir::walk(*graph.body, [&](Op& op) {
-    if (op.code != Opcode::poll_) return;
-    op.parent->remove(&op);
-    changed = true;
-  });
-  return changed;
-}
+bool without_polls(ir::Graph& graph) { return remove_polls(*graph.body); }
 
 bool unwatched(ir::Graph& graph) {
   bool changed = without_polls(graph);

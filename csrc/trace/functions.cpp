@@ -173,13 +173,8 @@ void find_functions() {
 }
 
 const Function* find_function(PyObject* callable) {
-  Registry& r = registry();
-  for (const char* module : modules) {
-    load(r, module);
-    const auto found = r.rows.find(callable);
-    if (found != r.rows.end()) return found->second;
-  }
-  load_cupy(r);
+  find_functions();
+  const Registry& r = registry();
   const auto found = r.rows.find(callable);
   return found == r.rows.end() ? nullptr : found->second;
 }

@@ -314,11 +314,6 @@ class Generator : Random {
   int loop_carried_ = 0;      // carried values of the innermost `for`, plus 1; 0 outside
 };
 
-int env(const char* name, int fallback) {
-  const char* text = std::getenv(name);
-  return text ? std::atoi(text) : fallback;
-}
-
 void apply(ir::Graph& graph, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     find(name)->run(graph);

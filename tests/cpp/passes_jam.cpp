@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -221,8 +220,7 @@ Memory run(const ir::Graph& graph, int64_t n) {
 /// What the pass takes of random nests computes the same.
 template <class Nest>
 void compare(const char* pass, int least, int most) {
-  const char* wanted = std::getenv("APPY_FUZZ_COUNT");
-  const int count = wanted ? std::atoi(wanted) : 600;
+  const int count = env("APPY_FUZZ_COUNT", 600);
   int taken = 0;
   for (int seed = 0; seed < count; ++seed) {
     const std::string text = Nest(static_cast<uint64_t>(seed)).make();

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -154,8 +153,7 @@ Memory run(const ir::Graph& graph, int64_t n) {
 }
 
 TEST(Order, WhatRunsInAnyOrderComputesTheSame) {
-  const char* wanted = std::getenv("APPY_FUZZ_COUNT");
-  const int count = wanted ? std::atoi(wanted) : 1500;
+  const int count = env("APPY_FUZZ_COUNT", 1500);
   std::map<std::string, int> taken;
   int honest = 0;
   for (int seed = 0; seed < count; ++seed) {

@@ -2,7 +2,6 @@
 // themselves compute, whichever tile of a round comes first, and given to workers and lanes they have no races.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "passes/overlapped_tiles.h"
 #include "passes/pass.h"
 #include "passes_races.h"
+#include "passes_random.h"
 #include "passes_stencils.h"
 
 namespace appy::passes {
@@ -28,9 +28,8 @@ void distribute(ir::Graph& graph) {
   for (const char* pass : {"fold", "access", "cse", "dce", "distribute", "barriers"}) find(pass)->run(graph);
 }
 
-void check_random_stencils(int rank, uint32_t usual) {
-  const char* wanted = std::getenv("APPY_FUZZ_COUNT");
-  const uint32_t count = wanted ? static_cast<uint32_t>(std::atoi(wanted)) : usual;
+void check_random_stencils(int rank, int usual) {
+  const auto count = static_cast<uint32_t>(env("APPY_FUZZ_COUNT", usual));
   int tiled = 0, programs = 0;
   size_t barriers = 0, needed = 0;
   for (uint32_t seed = 0; seed < count && !testing::Test::HasFailure(); ++seed) {

@@ -2,7 +2,6 @@
 // some let a sum be divided and others do not. What is divided gives the same bits.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -110,8 +109,7 @@ bool between_moved(const ir::Graph& graph) {
 }
 
 TEST(Panels, RandomNestsKeepTheirBits) {
-  const char* wanted = std::getenv("APPY_FUZZ_COUNT");
-  const int count = wanted ? std::atoi(wanted) : 3000;
+  const int count = env("APPY_FUZZ_COUNT", 3000);
   int divided = 0, run = 0, moved = 0, staged = 0;
   for (int seed = 0; seed < count; ++seed) {
     const std::string text = Nests(static_cast<uint64_t>(seed)).make();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 namespace appy::passes {
@@ -19,5 +20,11 @@ class Random {
  private:
   uint64_t state_;
 };
+
+/// A number that an environment variable names.
+inline int env(const char* name, int fallback) {
+  const char* text = std::getenv(name);
+  return text ? std::atoi(text) : fallback;
+}
 
 }  // namespace appy::passes

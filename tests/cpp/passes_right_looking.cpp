@@ -1,6 +1,5 @@
 // The pass `right_looking` on random nests: a loop that gives everything behind an iteration what it has to give, with
 // subscripts of which some let it run in tiles and others do not. What runs in tiles gives the same bits.
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -90,8 +89,7 @@ class Nests : NestWriter {
 };
 
 TEST(RightLooking, RandomNestsKeepTheirBits) {
-  const char* wanted = std::getenv("APPY_FUZZ_COUNT");
-  const int count = wanted ? std::atoi(wanted) : 6000;
+  const int count = env("APPY_FUZZ_COUNT", 6000);
   int tiled = 0, run = 0;
   for (int seed = 0; seed < count; ++seed) {
     const std::string text = Nests(static_cast<uint64_t>(seed)).make();

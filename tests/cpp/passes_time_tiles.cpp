@@ -2,13 +2,13 @@
 // themselves compute, and it does not matter which of the tiles that may run at once comes first.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 #include <string>
 
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/time_tiles.h"
+#include "passes_random.h"
 #include "passes_stencils.h"
 
 namespace appy::passes {
@@ -17,8 +17,7 @@ namespace {
 using namespace stencils;
 
 TEST(TimeTiles, RandomStencils) {
-  const char* wanted = std::getenv("APPY_FUZZ_COUNT");
-  const uint32_t count = wanted ? static_cast<uint32_t>(std::atoi(wanted)) : 120;
+  const auto count = static_cast<uint32_t>(env("APPY_FUZZ_COUNT", 120));
   int tiled = 0, shared = 0;
   for (uint32_t seed = 0; seed < count && !testing::Test::HasFailure(); ++seed) {
     const Program program(seed);

@@ -114,7 +114,7 @@ std::unique_ptr<runtime::Kernel> compile_for(Backend backend, const ir::Graph& g
   gpu_options.keep_listing = listing;
   if (options.tune) gpu_options.tuning = tuning_store(options.name);
   gpu_options.source_line = source_line;
-  gpu_options.compile_host = [&](const ir::Graph& part) { return compile_for_cpu(part, options, false); };
+  gpu_options.compile_host = [options](const ir::Graph& part) { return compile_for_cpu(part, options, false); };
   return gpu::compile(graph, std::move(gpu_options));
 }
 

@@ -93,6 +93,8 @@ struct CodegenOptions {
   int multiprocessors = 1;  // of the device
   /// Where not empty, threads come late to barriers, by random numbers that start from this one.
   std::string delays;
+  /// Does the text tell of the source's lines?
+  bool lines = true;
   /// The text of a source line, for comments; may be empty, or give an empty text.
   std::function<std::string(const std::string& file, int line)> source_line;
 };

@@ -1,9 +1,9 @@
 // Names in generated code: those of the source where they are identifiers, each once.
 #pragma once
 
-#include <map>
-#include <set>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "ir/ir.h"
 
@@ -12,9 +12,8 @@ namespace appy::gpu {
 class Names {
  public:
   /// Names that hold in one copy of code that is written several times.
-  using Scope = std::map<const ir::Value*, std::string>;
+  using Scope = std::unordered_map<const ir::Value*, std::string>;
 
-  Names();
   /// A new identifier that begins with `base`, or `otherwise` where that gives none.
   std::string fresh(const std::string& base, const std::string& otherwise = "t");
   const std::string& of(const ir::Value&);
@@ -26,10 +25,12 @@ class Names {
   void enter(Scope* scope) { scope_ = scope; }
 
  private:
+  bool take(const std::string& name);
+
   Scope names_;
   Scope* scope_ = nullptr;
-  std::set<std::string> taken_;
-  std::map<std::string, int> next_;
+  std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, int> next_;
 };
 
 }  // namespace appy::gpu

@@ -10,6 +10,7 @@
 #include "gpu/driver.h"
 #include "gpu/prelude.h"
 #include "gpu/solver.h"
+#include "runtime/eval_kernel.h"
 #include "support/abort.h"
 #include "support/disk_cache.h"
 
@@ -34,7 +35,7 @@ Plans::Plans(const ir::Graph& graph, Options options, Device& device)
       options_(std::move(options)),
       device_(device),
       part_(host_part_of(graph)),
-      host_(options_.compile_host(*part_.graph)),
+      host_(runtime::make_eval_kernel(*part_.graph)),
       wanted_(part_.known) {
   wanted_.flip();
   for (const ArraySize& array : part_.arrays) {
@@ -69,6 +70,23 @@ Plans::Plans(const ir::Graph& graph, Options options, Device& device)
   if (options_.tuning) fingerprint_ = fingerprint(without_lines(code_.text));
 }
 
+/// The evaluator computes the first sizes: most regions see no others, and to compile the host's part takes as long as
+/// all else that is done for them. Loops are compiled at once.
+runtime::Status Plans::run_host(runtime::Invocation& call) {
+  const auto has_loops = [&] {
+    bool found = false;
+    ir::walk(*part_.graph->body,
+             [&](const ir::Op& op) { found |= op.code == ir::Opcode::for_ || op.code == ir::Opcode::while_; });
+    return found;
+  };
+  if (host_is_ == Host::interpreted || (host_is_ == Host::new_ && has_loops())) {
+    host_ = options_.compile_host(*part_.graph);
+    host_is_ = Host::compiled;
+  }
+  if (host_is_ == Host::new_) host_is_ = Host::interpreted;
+  return host_->run(call);
+}
+
 /// Extents, strides, and the scalars that the host's part reads.
 void Plans::find_deciding_words() {
   std::set<size_t> read;
@@ -98,7 +116,7 @@ void Plans::find_deciding_factors(const WholeProduct::Update& update) {
 
 /// Now, as whoever compiles another shape later may not have the GIL.
 void Plans::read_lines() {
-  if (!options_.source_line) return;
+  if (!options_.source_line || !has_lines()) return;
   ir::walk(*graph_.body, [&](const ir::Op& op) {
     const ir::Loc& at = graph_.locs[op.loc];
     if (op.loc == 0) return;
@@ -118,6 +136,7 @@ CodegenOptions Plans::codegen_options(const KernelShape& shape) const {
   options.unaligned = options_.unaligned;
   options.multiprocessors = device_.properties().multiprocessors;
   options.delays = delays_;
+  options.lines = has_lines();
   options.source_line = [this](const std::string& file, int line) {
     const auto found = lines_.find({line, file});
     return found == lines_.end() ? std::string() : found->second;
@@ -194,7 +213,7 @@ Plan* Plans::find(const Word* args, runtime::Status* status) {
     runtime::Invocation on_host;
     on_host.args = args;
     on_host.results = plan.results.data();
-    *status = host_->run(on_host);
+    *status = run_host(on_host);
     if (*status != runtime::Status::done) return nullptr;
     if (options_.tuning && wish_ == Wish{}) plan.tuning = &tuning_of(plan);
     if (!plan.tuning) choose(plan, args, wish_);

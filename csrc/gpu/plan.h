@@ -104,7 +104,10 @@ class Plans {
   const std::map<std::string, Tuning>& tunings() const { return tunings_; }
 
  private:
+  /// Is there anybody who reads of lines in the kernel's text?
+  bool has_lines() const { return options_.keep_listing || tells_lines_; }
   void read_lines();
+  runtime::Status run_host(runtime::Invocation&);
   void find_deciding_words();
   void find_deciding_factors(const WholeProduct::Update&);
   CodegenOptions codegen_options(const KernelShape&) const;
@@ -123,6 +126,7 @@ class Plans {
   Device& device_;
   HostPart part_;
   std::unique_ptr<runtime::Kernel> host_;
+  enum class Host : uint8_t { new_, interpreted, compiled } host_is_ = Host::new_;
   KernelCode code_;
   std::optional<WholeProduct> whole_;
   std::vector<GivenProduct> given_;

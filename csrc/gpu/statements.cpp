@@ -15,7 +15,7 @@ using ir::Opcode;
 using ir::Value;
 
 void Writer::note_line(const Op& op) {
-  if (op.loc == 0 || op.loc == noted_) return;
+  if (!options_.lines || op.loc == 0 || op.loc == noted_) return;
   const ir::Loc &at = graph_.locs[op.loc], &before = graph_.locs[noted_];
   const bool same = noted_ != 0 && at.line == before.line && at.file == before.file;
   noted_ = op.loc;

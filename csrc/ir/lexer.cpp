@@ -1,5 +1,6 @@
 #include "ir/lexer.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "ir/op_printer.h"
@@ -14,19 +15,20 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool is_name(char c) { return is_digit(c) || is_letter(c) || c == '.' || static_cast<unsigned char>(c) >= 0x80; }
 
 std::string describe(const Token& token) {
+  const std::string text(token.text);
   switch (token.kind) {
     case Token::Kind::end:
       return "the end of the text";
     case Token::Kind::value:
-      return "%" + token.text;
+      return "%" + text;
     case Token::Kind::region:
-      return "@" + token.text;
+      return "@" + text;
     case Token::Kind::string:
-      return quoted(token.text);
+      return quoted(text);
     case Token::Kind::punctuation:
-      return "'" + token.text + "'";
+      return "'" + text + "'";
     default:
-      return token.text;
+      return text;
   }
 }
 
@@ -36,99 +38,103 @@ void Lexer::fail(const Token& at, const std::string& message) {
   throw ParseError("line " + std::to_string(at.line) + ", column " + std::to_string(at.column) + ": " + message);
 }
 
-void Lexer::expected(const std::string& what, const Token& got) {
-  fail(got, "expected " + what + ", got " + describe(got));
-}
-
-char Lexer::step() {
-  const char c = text_[position_++];
-  if (c == '\n') {
-    ++line_;
-    column_ = 1;
-  } else {
-    ++column_;
-  }
-  return c;
+void Lexer::expected(std::string_view what, const Token& got) {
+  fail(got, "expected " + std::string(what) + ", got " + describe(got));
 }
 
 void Lexer::skip_blank() {
-  while (position_ < text_.size()) {
-    const char c = at();
-    if (c == '#' || (c == '/' && at(1) == '/')) {
-      while (position_ < text_.size() && at() != '\n') step();
-    } else if (c == ' ' || c == '\t' || c == '\r' || c == '\n') {
-      step();
-    } else {
+  for (; position_ < text_.size(); ++position_) {
+    const char c = text_[position_];
+    if (c == '\n') {
+      ++line_;
+      line_begin_ = position_ + 1;
+    } else if (c == '#' || (c == '/' && at(1) == '/')) {
+      position_ = std::min(text_.find('\n', position_), text_.size()) - 1;
+    } else if (c != ' ' && c != '\t' && c != '\r') {
       return;
     }
   }
 }
 
-void Lexer::lex_string() {
-  step();
-  while (position_ < text_.size() && at() != '"' && at() != '\n') {
-    char c = step();
-    if (c == '\\') {
-      if (position_ == text_.size()) break;
-      c = step();
-      if (c == 'n') {
-        c = '\n';
-      } else if (c == 't') {
-        c = '\t';
-      } else if (c == 'x') {
-        int code = 0;
-        const std::string_view digits = text_.substr(position_, 2);
-        const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16).ptr;
-        if (digits.size() != 2 || end != digits.data() + 2) fail(token_, "expected two hexadecimal digits after \\x");
-        position_ += 2;
-        column_ += 2;
-        c = static_cast<char>(code);
-      } else if (c != '"' && c != '\\') {
-        fail(token_, "unknown escape in a string");
-      }
+/// Without the escapes of a string.
+std::string Lexer::unescaped(std::string_view text) {
+  std::string out;
+  for (size_t k = 0; k < text.size(); ++k) {
+    if (text[k] != '\\') {
+      out += text[k];
+      continue;
     }
-    token_.text += c;
+    const char c = text[++k];
+    if (c == 'n') {
+      out += '\n';
+    } else if (c == 't') {
+      out += '\t';
+    } else if (c == 'x') {
+      int code = 0;
+      const std::string_view digits = text.substr(k + 1, 2);
+      const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16).ptr;
+      if (digits.size() != 2 || end != digits.data() + 2) fail(token_, "expected two hexadecimal digits after \\x");
+      out += static_cast<char>(code);
+      k += 2;
+    } else if (c == '"' || c == '\\') {
+      out += c;
+    } else {
+      fail(token_, "unknown escape in a string");
+    }
   }
-  if (at() != '"' || position_ == text_.size()) fail(token_, "expected '\"' at the end of the string");
-  step();
+  return out;
+}
+
+void Lexer::lex_string() {
+  const size_t begin = ++position_;
+  bool escapes = false;
+  for (; at() != '"'; ++position_) {
+    if (at() == '\\') {
+      escapes = true;
+      ++position_;
+    }
+    if (position_ >= text_.size() || at() == '\n') fail(token_, "expected '\"' at the end of the string");
+  }
+  token_.text = text_.substr(begin, position_++ - begin);
+  if (escapes) token_.text = unescaped_.emplace_back(unescaped(token_.text));
 }
 
 void Lexer::advance() {
   skip_blank();
-  token_ = Token{Token::Kind::end, "", line_, column_};
-  if (position_ == text_.size()) return;
-  const char c = at();
+  const size_t begin = position_;
+  token_ = Token{Token::Kind::end, "", line_, static_cast<int>(begin - line_begin_) + 1};
+  if (begin == text_.size()) return;
+  const char c = text_[begin];
   if (c == '"') {
     token_.kind = Token::Kind::string;
-    lex_string();
-  } else if (c == '%' || c == '@') {
-    step();
+    return lex_string();
+  }
+  ++position_;
+  if (c == '%' || c == '@') {
     token_.kind = c == '%' ? Token::Kind::value : Token::Kind::region;
-    if (c == '@' && at() == '"') {
-      lex_string();
-      return;
-    }
-    while (position_ < text_.size() && is_name(at())) token_.text += step();
+    if (c == '@' && at() == '"') return lex_string();
+    while (is_name(at())) ++position_;
+    token_.text = text_.substr(begin + 1, position_ - begin - 1);
     if (token_.text.empty()) fail(token_, std::string("expected a name after '") + c + "'");
-  } else if (is_digit(c)) {
+    return;
+  }
+  if (is_digit(c)) {
     token_.kind = Token::Kind::number;
-    const bool hex = c == '0' && at(1) == 'x';
-    while (is_digit(at()) || is_letter(at()) || at() == '.') {
-      const char digit = step();
-      token_.text += digit;
-      if (!hex && digit == 'e' && (at() == '+' || at() == '-')) token_.text += step();
+    const bool hex = c == '0' && at() == 'x';
+    for (; is_digit(at()) || is_letter(at()) || at() == '.'; ++position_) {
+      if (!hex && at() == 'e' && (at(1) == '+' || at(1) == '-')) ++position_;
     }
   } else if (is_letter(c)) {
     token_.kind = Token::Kind::word;
-    while (is_letter(at()) || is_digit(at())) token_.text += step();
+    while (is_letter(at()) || is_digit(at())) ++position_;
   } else {
     token_.kind = Token::Kind::punctuation;
-    token_.text = step();
   }
+  token_.text = text_.substr(begin, position_ - begin);
 }
 
 Token Lexer::take() {
-  Token taken = std::move(token_);
+  const Token taken = token_;
   advance();
   return taken;
 }
@@ -153,24 +159,28 @@ void Lexer::expect(std::string_view word) {
   if (!accept(word)) expected("'" + std::string(word) + "'");
 }
 
-Token Lexer::expect(Token::Kind kind, const std::string& what) {
+Token Lexer::expect(Token::Kind kind, std::string_view what) {
   if (token_.kind != kind) expected(what);
   return take();
 }
 
-int64_t Lexer::integer(const std::string& what, int64_t lo, int64_t hi) {
+int64_t Lexer::integer(std::string_view what, int64_t lo, int64_t hi) {
   const Token start = token_;
-  std::string digits;
-  if (accept('-')) digits = "-";
+  const bool negative = accept('-');
   if (token_.kind != Token::Kind::number) expected(what);
   const Token number = take();
-  digits += number.text;
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error == std::errc::result_out_of_range) fail(start, "expected " + what + " that fits, got " + digits);
-  if (error != std::errc() || end != digits.data() + digits.size()) expected(what, number);
+  const auto digits = [&] { return (negative ? "-" : "") + std::string(number.text); };
+  uint64_t magnitude = 0;
+  const char* const last = number.text.data() + number.text.size();
+  const auto [end, error] = std::from_chars(number.text.data(), last, magnitude);
+  const bool fits = magnitude <= static_cast<uint64_t>(INT64_MAX) + (negative ? 1 : 0);
+  if (error == std::errc::result_out_of_range || (error == std::errc() && end == last && !fits))
+    fail(start, "expected " + std::string(what) + " that fits, got " + digits());
+  if (error != std::errc() || end != last) expected(what, number);
+  const auto value = static_cast<int64_t>(negative ? -magnitude : magnitude);
   if (value < lo || value > hi) {
-    fail(start, "expected " + what + " from " + std::to_string(lo) + " to " + std::to_string(hi) + ", got " + digits);
+    fail(start, "expected " + std::string(what) + " from " + std::to_string(lo) + " to " + std::to_string(hi) +
+                    ", got " + digits());
   }
   return value;
 }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "ir/half.h"
 #include "ir/typing.h"
@@ -171,14 +172,29 @@ void OpPrinter::name_value(const Value& value) {
 }
 
 std::string OpPrinter::name(const Value& value) const {
-  if (value.id >= names_.size() || names_[value.id].empty()) return "%?" + std::to_string(value.id);
-  return "%" + names_[value.id];
+  std::string text;
+  name(value, text);
+  return text;
 }
 
-std::string OpPrinter::names(std::span<Value* const> values) const {
-  std::string text;
-  for (const Value* v : values) text += (text.empty() ? "" : ", ") + (v ? name(*v) : std::string("%?"));
-  return text;
+void OpPrinter::name(const Value& value, std::string& text) const {
+  if (value.id >= names_.size() || names_[value.id].empty()) {
+    text += "%?" + std::to_string(value.id);
+  } else {
+    text += '%';
+    text += names_[value.id];
+  }
+}
+
+void OpPrinter::names(std::span<Value* const> values, std::string& text) const {
+  for (size_t k = 0; k < values.size(); ++k) {
+    if (k) text += ", ";
+    if (values[k]) {
+      name(*values[k], text);
+    } else {
+      text += "%?";
+    }
+  }
 }
 
 std::string OpPrinter::loc(LocId id, std::string& file) const {
@@ -195,33 +211,49 @@ std::string OpPrinter::loc(LocId id, std::string& file) const {
 }
 
 std::string OpPrinter::subscripts(const Op& op) const {
-  if (!op.access || op.access->terms < 0 || op.operands.size() < static_cast<size_t>(op.access->terms)) return "[?]";
-  for (const auto& row : op.access->coef) {
-    if (row.size() != static_cast<size_t>(op.access->terms)) return "[?]";
+  std::string text;
+  subscripts(op, text);
+  return text;
+}
+
+void OpPrinter::subscripts(const Op& op, std::string& text) const {
+  const bool terms = op.access && op.access->terms >= 0 && op.operands.size() >= static_cast<size_t>(op.access->terms);
+  const auto fits = [&](const std::vector<int64_t>& row) {
+    return row.size() == static_cast<size_t>(op.access->terms);
+  };
+  if (!terms || op.access->offset.size() != op.access->coef.size() ||
+      !std::all_of(op.access->coef.begin(), op.access->coef.end(), fits)) {
+    text += "[?]";
+    return;
   }
-  if (op.access->offset.size() != op.access->coef.size()) return "[?]";
   const std::vector<TermRow> rows = term_rows(op);
-  std::string text = "[";
+  text += '[';
   for (size_t d = 0; d < op.access->offset.size(); ++d) {
-    std::string row;
+    if (d) text += ", ";
+    bool first = true;
     const auto sign = [&](int64_t v) {
-      if (row.empty()) return std::string(v < 0 ? "-" : "");
-      return std::string(v < 0 ? " - " : " + ");
+      if (std::exchange(first, false)) {
+        text += v < 0 ? "-" : "";
+      } else {
+        text += v < 0 ? " - " : " + ";
+      }
     };
     for (const TermRow& r : rows) {
       const int64_t c = r.coef[d];
       if (c == 0) continue;
-      row += sign(c) + (magnitude(c) == 1 ? "" : std::to_string(magnitude(c)) + "*") + name(*r.term);
+      sign(c);
+      if (magnitude(c) != 1) text += std::to_string(magnitude(c)) + "*";
+      name(*r.term, text);
     }
     const int64_t offset = op.access->offset[d];
-    if (offset != 0 || row.empty()) row += sign(offset) + std::to_string(magnitude(offset));
-    text += (d ? ", " : "") + row;
+    if (offset == 0 && !first) continue;
+    sign(offset);
+    text += std::to_string(magnitude(offset));
   }
-  return text + "]";
+  text += ']';
 }
 
-std::string OpPrinter::loop_head(const Op& op) const {
-  std::string text;
+void OpPrinter::loop_head(const Op& op, std::string& text) const {
   const std::span<Value* const> args = op.blocks.empty() ? std::span<Value* const>() : op.blocks[0]->args;
   const size_t skip = op.code == Opcode::for_ ? 1 : 0;
   const size_t bounds = op.code == Opcode::for_ ? 3 : 0;
@@ -243,10 +275,15 @@ std::string OpPrinter::loop_head(const Op& op) const {
   if (op.mapping != Mapping::none) text += " mapped(" + std::string(name_of(op.mapping)) + ")";
   if (op.loop && op.loop->tiles) text += " tiles";
   if (skip && op.operands.size() >= bounds && !args.empty()) {
-    text += " " + name(*args[0]) + " = " + name(*op.operands[0]) + " to " + name(*op.operands[1]) + " step " +
-            name(*op.operands[2]);
+    constexpr const char* kBefore[] = {" = ", " to ", " step "};
+    text += ' ';
+    name(*args[0], text);
+    for (size_t k = 0; k < bounds; ++k) {
+      text += kBefore[k];
+      name(*op.operands[k], text);
+    }
   }
-  if (op.operands.size() <= bounds) return text;
+  if (op.operands.size() <= bounds) return;
   text += " carry(";
   for (size_t k = 0; bounds + k < op.operands.size(); ++k) {
     if (k) text += ", ";
@@ -263,68 +300,103 @@ std::string OpPrinter::loop_head(const Op& op) const {
       }
       if (carried.combiner != Combiner::recur_ || indexed) text += " ";
     }
-    text += (skip + k < args.size() ? name(*args[skip + k]) : "%?") + " = " + name(*op.operands[bounds + k]);
+    text += skip + k < args.size() ? name(*args[skip + k]) : "%?";
+    text += " = ";
+    name(*op.operands[bounds + k], text);
   }
-  return text + ")";
+  text += ')';
 }
 
-std::string OpPrinter::check_line(const Op& op) const {
-  if (!op.check || op.operands.empty()) return "check ?";
+void OpPrinter::check(const Op& op, std::string& text) const {
+  if (!op.check || op.operands.empty()) {
+    text += " ?";
+    return;
+  }
   const Check& check = *op.check;
   const std::span<Value* const> rest = std::span<Value* const>(op.operands).subspan(1);
   const size_t ninfo = std::min(rest.size(), static_cast<size_t>(std::max(check.ninfo, 0)));
-  std::string text = "check " + std::string(name_of(check.kind)) + " " + name(*op.operands[0]);
-  if (ninfo) text += " info(" + names(rest.first(ninfo)) + ")";
-  if (check.has_state || rest.size() > ninfo) text += " state(" + names(rest.subspan(ninfo)) + ")";
+  const auto group = [&](const char* head, std::span<Value* const> values) {
+    text += head;
+    names(values, text);
+    text += ')';
+  };
+  text += ' ';
+  text += name_of(check.kind);
+  text += ' ';
+  name(*op.operands[0], text);
+  if (ninfo) group(" info(", rest.first(ninfo));
+  if (check.has_state || rest.size() > ninfo) group(" state(", rest.subspan(ninfo));
   if (check.declines) text += " declines";
   if (!check.text.empty()) text += " : " + quoted(check.text);
-  return text;
 }
 
 std::string OpPrinter::line(const Op& op) const {
-  std::string text = op.results.empty() ? "" : names(op.results) + " = ";
-  const std::string word(info(op.code).name);
+  std::string text;
+  line(op, text);
+  return text;
+}
+
+void OpPrinter::line(const Op& op, std::string& text) const {
+  if (!op.results.empty()) {
+    names(op.results, text);
+    text += " = ";
+  }
+  text += info(op.code).name;
   const bool memory = op.code == Opcode::load_ || op.code == Opcode::store_ || op.code == Opcode::atomic_;
-  if (memory && op.operands.size() < (op.code == Opcode::load_ ? 1u : 2u)) return text + word + " ?";
+  if (memory && op.operands.size() < (op.code == Opcode::load_ ? 1u : 2u)) {
+    text += " ?";
+    return;
+  }
+  const auto operands = [&](std::span<Value* const> values) {
+    if (!values.empty()) text += ' ';
+    names(values, text);
+  };
   switch (op.code) {
     case Opcode::const_:
-      text += word + " " + (op.results.empty() ? "?" : to_string(op.results[0]->type.dtype, op.imm));
+      text += ' ';
+      text += op.results.empty() ? "?" : to_string(op.results[0]->type.dtype, op.imm);
       break;
     case Opcode::dim_:
-      text += word + " " + std::to_string(op.dim) + " " + names(op.operands);
+      text += " " + std::to_string(op.dim);
+      operands(op.operands);
       break;
     case Opcode::alloc_:
-      text += word + (op.operands.empty() ? "" : " " + names(op.operands)) + " slot " + std::to_string(op.slot) +
-              (op.escapes ? " escapes" : "");
+      operands(op.operands);
+      text += " slot " + std::to_string(op.slot) + (op.escapes ? " escapes" : "");
       break;
     case Opcode::load_:
-      text += word + " " + name(*op.operands[0]) + subscripts(op);
+      operands(std::span(op.operands).first(1));
+      subscripts(op, text);
       break;
     case Opcode::atomic_:
-      text += word + " " + std::string(name_of(op.combiner)) + " " + name(*op.operands[0]) + ", " +
-              name(*op.operands[1]) + subscripts(op);
-      break;
+      text += ' ';
+      text += name_of(op.combiner);
+      [[fallthrough]];
     case Opcode::store_:
-      text += word + " " + name(*op.operands[0]) + ", " + name(*op.operands[1]) + subscripts(op);
+      operands(std::span(op.operands).first(2));
+      subscripts(op, text);
       break;
     case Opcode::check_:
-      text += check_line(op);
+      check(op, text);
       break;
     case Opcode::poll_:
-      text += word + (op.operands.empty() ? "" : " state(" + names(op.operands) + ")");
+      if (op.operands.empty()) break;
+      text += " state(";
+      names(op.operands, text);
+      text += ')';
       break;
     case Opcode::barrier_:
-      text += word + " " + std::string(name_of(op.mapping));
+      text += ' ';
+      text += name_of(op.mapping);
       break;
     case Opcode::for_:
     case Opcode::while_:
-      text += word + loop_head(op);
+      loop_head(op, text);
       break;
     default:
-      text += word + (op.operands.empty() ? "" : " " + names(op.operands));
+      operands(op.operands);
   }
   for (size_t i = 0; i < op.results.size(); ++i) text += (i ? ", " : " : ") + to_string(op.results[i]->type);
-  return text;
 }
 
 }  // namespace appy::ir

@@ -26,10 +26,11 @@ class OpPrinter {
 
   /// "%name"; "%?12" for a value that the graph does not define.
   std::string name(const Value&) const;
-  std::string names(std::span<Value* const>) const;
 
   /// The op as it stands in the graph's text, without its blocks (and without their braces). Takes malformed ops too.
   std::string line(const Op&) const;
+  /// The same behind a text.
+  void line(const Op&, std::string& text) const;
 
   /// `loc("file":3:5 inlined at "g":7:1)`, empty for an unknown location. `file` is the one said last, which is left
   /// out where it is meant again.
@@ -41,8 +42,12 @@ class OpPrinter {
  private:
   void name_block(const Block&);
   void name_value(const Value&);
-  std::string loop_head(const Op&) const;
-  std::string check_line(const Op&) const;
+  // Behind a text, as lines are.
+  void name(const Value&, std::string& text) const;
+  void names(std::span<Value* const>, std::string& text) const;
+  void subscripts(const Op&, std::string& text) const;
+  void loop_head(const Op&, std::string& text) const;
+  void check(const Op&, std::string& text) const;
 
   const Graph& graph_;
   std::vector<std::string> names_;              // by Value::id

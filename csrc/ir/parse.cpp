@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <map>
+#include <unordered_map>
 
 #include "ir/half.h"
 #include "ir/lexer.h"
@@ -52,6 +52,15 @@ enum : int {
 #undef X
 };
 
+const std::unordered_map<std::string_view, Opcode>& opcodes() {
+  static const auto all = [] {
+    std::unordered_map<std::string_view, Opcode> made;
+    for (int i = 0; i < kOps; ++i) made.emplace(info(static_cast<Opcode>(i)).name, static_cast<Opcode>(i));
+    return made;
+  }();
+  return all;
+}
+
 bool all_digits(std::string_view s) {
   return std::all_of(s.begin(), s.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -87,7 +96,7 @@ class Parser {
     if (lex_.accept("results")) {
       lex_.expect('(');
       do {
-        graph_->result_names.push_back(lex_.expect(Kind::string, "a result's name in quotes").text);
+        graph_->result_names.emplace_back(lex_.expect(Kind::string, "a result's name in quotes").text);
       } while (lex_.accept(','));
       lex_.expect(')');
     }
@@ -106,7 +115,7 @@ class Parser {
   const Value& parameter() {
     const Token name = value_token();
     const auto found = scope_.find(name.text);
-    if (found == scope_.end()) Lexer::fail(name, "%" + name.text + " is no parameter");
+    if (found == scope_.end()) Lexer::fail(name, "%" + std::string(name.text) + " is no parameter");
     return *found->second;
   }
 
@@ -167,7 +176,8 @@ class Parser {
   Token value_token() { return lex_.expect(Kind::value, "a value (%name)"); }
 
   void define(const Token& name, Value* value) {
-    if (!scope_.emplace(name.text, value).second) Lexer::fail(name, "%" + name.text + " is already defined");
+    if (!scope_.emplace(name.text, value).second)
+      Lexer::fail(name, "%" + std::string(name.text) + " is already defined");
     if (!all_digits(name.text)) value->name = name.text;
     defined_.push_back(name.text);
   }
@@ -175,7 +185,8 @@ class Parser {
   Value* use() {
     const Token name = value_token();
     const auto found = scope_.find(name.text);
-    if (found == scope_.end()) Lexer::fail(name, "expected a value that is visible here, got %" + name.text);
+    if (found == scope_.end())
+      Lexer::fail(name, "expected a value that is visible here, got %" + std::string(name.text));
     return found->second;
   }
 
@@ -264,14 +275,14 @@ class Parser {
       lex_.expect('=');
     }
     const Token word = lex_.expect(Kind::word, "an operation");
-    Opcode code{};
-    if (!find_name(
-            word.text, kOps, [](Opcode c) { return info(c).name; }, code))
-      Lexer::expected("an operation", word);
+    const auto found = opcodes().find(word.text);
+    if (found == opcodes().end()) Lexer::expected("an operation", word);
+    const Opcode code = found->second;
     const bool gives = info(code).rule != Rule::none;
     const bool structured = code == Opcode::for_ || code == Opcode::while_ || code == Opcode::if_;
     if (!structured && pending.results.size() != (gives ? 1u : 0u)) {
-      Lexer::fail(pending.start, "expected " + std::string(gives ? "one result" : "no result") + " of " + word.text);
+      Lexer::fail(pending.start,
+                  "expected " + std::string(gives ? "one result" : "no result") + " of " + std::string(word.text));
     }
     Op* op = graph_->new_op(code, 0);
     operation(*op, pending);
@@ -358,8 +369,8 @@ class Parser {
     op.loc = location();
   }
 
-  static bool word(DType t, bool negative, const std::string& literal, const std::string& payload, Word& imm) {
-    const std::string text = (negative ? "-" : "") + literal;
+  static bool word(DType t, bool negative, std::string_view literal, std::string_view payload, Word& imm) {
+    const std::string text = (negative ? "-" : "") + std::string(literal);
     const char* const end = text.data() + text.size();
     const auto whole = [&](std::from_chars_result r) { return r.ec == std::errc() && r.ptr == end; };
     switch (class_of(t)) {
@@ -652,8 +663,8 @@ class Parser {
 
   Lexer lex_;
   std::unique_ptr<Graph> graph_;
-  std::map<std::string, Value*, std::less<>> scope_;
-  std::vector<std::string> defined_;
+  std::unordered_map<std::string_view, Value*> scope_;
+  std::vector<std::string_view> defined_;
   std::string file_;  // of the location before
   int depth_ = 0;
 };

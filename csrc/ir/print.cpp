@@ -71,7 +71,7 @@ class GraphPrinter {
   void block(const Block& block, int depth) {
     for (const Op* op = block.first; op; op = op->next) {
       indent(depth);
-      out_ += ops_.line(*op);
+      ops_.line(*op, out_);
       if (options_.locs && op->loc) location(op->loc);
       for (size_t i = 0; i < op->blocks.size(); ++i) {
         if (i) indent(depth);

@@ -1,5 +1,7 @@
 // Items of tensor pragmas: the statement that is traced, and what its items are at entry.
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 
 #include "runtime/device_arrays.h"
 #include "trace/recorder.h"
@@ -42,6 +44,40 @@ std::string Recorder::variable_of(const Traced& array) const {
   return {};
 }
 
+namespace {
+
+/// The value of an integer, of a name that `value` knows, or of a sum or difference of two of these: most of what
+/// bounds in pragmas are, without Python's compiler.
+template <class F>
+std::optional<int64_t> simple_value(std::string_view expression, F&& value) {
+  constexpr std::string_view blank = " \t";
+  const auto trimmed = [&](std::string_view text) {
+    const size_t begin = std::min(text.find_first_not_of(blank), text.size());
+    return text.substr(begin, text.find_last_not_of(blank) + 1 - begin);
+  };
+  const auto operand = [&](std::string_view text) -> std::optional<int64_t> {
+    text = trimmed(text);
+    const bool digits = text.find_first_not_of("0123456789") == std::string_view::npos;
+    if (!digits || text.empty()) return value(text);
+    int64_t number = 0;
+    const bool plain = text.size() < 19 && (text[0] != '0' || text.size() == 1);
+    if (!plain) return {};
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
+  };
+  const size_t at = expression.find_first_of("+-");
+  const std::optional<int64_t> left = operand(expression.substr(0, at));
+  if (!left || at == std::string_view::npos) return left;
+  const std::optional<int64_t> right = operand(expression.substr(at + 1));
+  int64_t sum = 0;
+  if (!right || (expression[at] == '+' ? __builtin_add_overflow(*left, *right, &sum)
+                                       : __builtin_sub_overflow(*left, *right, &sum)))
+    return {};
+  return sum;
+}
+
+}  // namespace
+
 /// The integer that the expression is at entry, with the names of dim_info; nothing where it has no value.
 std::optional<int64_t> Recorder::entry_number(const std::string& expression, const pragma::Placed& placed) {
   if (expression.find('(') != std::string::npos) return {};  // nothing is called for a hint
@@ -54,6 +90,16 @@ std::optional<int64_t> Recorder::entry_number(const std::string& expression, con
     const Ref extent = Ref::steal(PyLong_FromLongLong(extents[e.axis]));
     if (extent) PyDict_SetItemString(names.get(), e.name.c_str(), extent.get());
   }
+  const auto known = [&](std::string_view name) -> std::optional<int64_t> {
+    const Ref key = Ref::steal(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+    if (!key) PyErr_Clear();
+    PyObject* found = key && names ? PyDict_GetItem(names.get(), key.get()) : nullptr;
+    if (!found && key) found = PyDict_GetItem(scope_.globals, key.get());
+    int overflow = 1;
+    const int64_t number = found && PyLong_CheckExact(found) ? PyLong_AsLongLongAndOverflow(found, &overflow) : 0;
+    return overflow ? std::nullopt : std::optional(number);
+  };
+  if (const std::optional<int64_t> number = simple_value(expression, known)) return number;
   const Ref value =
       Ref::steal(names ? PyRun_String(expression.c_str(), Py_eval_input, scope_.globals, names.get()) : nullptr);
   const Ref index = Ref::steal(value ? PyNumber_Index(value.get()) : nullptr);

@@ -2,6 +2,7 @@
 // graph.
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "pycompat/locals.h"
 #include "support/abort.h"
@@ -84,39 +85,43 @@ std::vector<bool> live_variables(PyCodeObject* code, const std::vector<Instructi
       if (text[k].offset >= h.begin && text[k].offset < h.end) handler[k] = static_cast<int>(target - text.begin());
     }
   }
-  // Backwards to a fixpoint: live before an instruction is what it reads, and what is live after it and not stored.
-  std::vector<std::vector<bool>> live(text.size() + 1, std::vector<bool>(variables, false));
+  // Backwards to a fixpoint: live before an instruction is what it reads, and what is live after it and not stored. A
+  // row of bits an instruction, and one of none for what the text does not have.
+  const size_t width = variables / 64 + 1;
+  std::vector<uint64_t> bits((text.size() + 1) * width), now(width);
+  const auto row = [&](size_t k) { return std::span(bits).subspan(std::min(k, text.size()) * width, width); };
+  const auto bit = [](size_t variable) { return uint64_t{1} << variable % 64; };
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t k = text.size(); k-- > 0;) {
       const Instruction& i = text[k];
-      std::vector<bool> now(variables, false);
+      std::fill(now.begin(), now.end(), is_opaque(i) ? ~uint64_t{0} : 0);
       const auto flows_from = [&](size_t next) {
-        for (size_t v = 0; v < variables && next < live.size(); ++v) now[v] = now[v] || live[next][v];
+        for (size_t w = 0; w < width; ++w) now[w] |= row(next)[w];
       };
       const bool jumps = bytecode::is_jump(i.op);
       if (!bytecode::is_terminal(i) && (!jumps || bytecode::is_conditional_jump(i.op))) flows_from(k + 1);
       if (jumps) flows_from(static_cast<size_t>(i.arg));
       const auto variable = static_cast<size_t>(i.arg);
-      if (i.op == Op::store_fast_ && variable < variables) now[variable] = false;
+      if (i.op == Op::store_fast_ && variable < variables) now[variable / 64] &= ~bit(variable);
       if (handler[k] >= 0) flows_from(static_cast<size_t>(handler[k]));
       if ((i.op == Op::load_fast_ || i.op == Op::load_fast_check_ || i.op == Op::delete_fast_) &&
           variable < variables) {
-        now[variable] = true;
+        now[variable / 64] |= bit(variable);
       }
-      if (is_opaque(i)) now.assign(variables, true);
-      if (now != live[k]) {
-        live[k] = std::move(now);
-        changed = true;
-      }
+      if (std::equal(now.begin(), now.end(), row(k).begin())) continue;
+      std::copy(now.begin(), now.end(), row(k).begin());
+      changed = true;
     }
   }
-  std::vector<bool> out = live[static_cast<size_t>(start)];
+  const auto add = [&](std::vector<bool>& out, size_t from) {
+    for (size_t v = 0; v < variables; ++v) out[v] = out[v] || row(from)[v / 64] & bit(v);
+  };
+  std::vector<bool> out(variables);
+  add(out, static_cast<size_t>(start));
   for (size_t k = 0; k < text.size(); ++k) {
     if (text[k].offset < begin) continue;
-    if (handler[k] < 0) break;
-    const std::vector<bool>& raised = live[static_cast<size_t>(handler[k])];
-    for (size_t v = 0; v < variables; ++v) out[v] = out[v] || raised[v];
+    if (handler[k] >= 0) add(out, static_cast<size_t>(handler[k]));
     break;
   }
   for (size_t v = 0; v < variables; ++v) {

@@ -1,5 +1,7 @@
 #include "trace/samples.h"
 
+#include <array>
+
 #include "ir/eval.h"
 
 namespace appy::trace {
@@ -18,16 +20,18 @@ std::optional<int64_t> Samples::of(const ir::Value* v) const {
     return array->second[static_cast<size_t>(v->op->dim)];
   }
   if (v->op->code == ir::Opcode::const_) return static_cast<int64_t>(v->op->imm);
-  std::vector<ir::Word> words;
-  for (const ir::Value* operand : v->op->operands) {
+  std::array<ir::Word, 3> words{};
+  const size_t count = v->op->operands.size();
+  if (count == 0 || count > words.size()) return {};
+  for (size_t k = 0; k < count; ++k) {
+    const ir::Value* operand = v->op->operands[k];
     if (ir::is_real(operand->type.dtype)) return {};
     const std::optional<int64_t> word = of(operand);
     if (!word) return {};
-    words.push_back(static_cast<ir::Word>(*word));
+    words[k] = static_cast<ir::Word>(*word);
   }
-  if (words.empty()) return {};
   const ir::DType from = v->op->operands[v->op->code == ir::Opcode::select_ ? 1 : 0]->type.dtype;
-  return static_cast<int64_t>(ir::evaluate_op(v->op->code, v->type.dtype, from, words));
+  return static_cast<int64_t>(ir::evaluate_op(v->op->code, v->type.dtype, from, std::span(words).first(count)));
 }
 
 void ArrayCount::add(const Samples& samples, ir::DType dtype, std::span<ir::Value* const> shape) {

@@ -357,6 +357,9 @@ TEST(ParseErrors, NamePlaceAndExpectation) {
   EXPECT_EQ(error_in("  check what %b"), "line 2, column 9: expected a kind of check, got what");
   EXPECT_EQ(error_in("  check value %b : text"), "line 2, column 20: expected the check's text in quotes, got text");
   EXPECT_EQ(error_in("  check value %b : \"text"), "line 2, column 20: expected '\"' at the end of the string");
+  EXPECT_EQ(error_in("  check value %b : \"a\\qb\""), "line 2, column 20: unknown escape in a string");
+  EXPECT_EQ(error_in("  check value %b : \"a\\x4\""), "line 2, column 20: expected two hexadecimal digits after \\x");
+  EXPECT_EQ(error_in("  check value %b : \"a\\"), "line 2, column 20: expected '\"' at the end of the string");
   EXPECT_EQ(error_in("  atomic plus %n, %x[%n, %n]"), "line 2, column 10: expected a combiner, got plus");
   EXPECT_EQ(error_in("  for fast %i = %n to %n step %n {"),
             "line 2, column 7: expected a loop attribute or the loop variable, got fast");

@@ -160,6 +160,28 @@ def test_items_name_dimensions_by_the_text_of_any_slice(pragma, order):
         same(pair, A, A.copy())
 
 
+@pytest.mark.parametrize(
+    "bound",
+    [
+        "N - 2",
+        "N-2",
+        "-2+N",
+        "N + k",
+        "k + N",
+        "0x7",
+        "N*1-2",
+        "True*N - 2",
+        "wide - 2",
+        "huge - over",
+    ],
+)
+def test_a_bound_is_what_python_says_it_is(bound):
+    names = "N, k, wide = A.shape[0], -2, np.int64(A.shape[0])\n    huge, over = 1 << 70, (1 << 70) - 7"
+    pair = statement(f":{bound}=>simd", "B[:N - 2] = A[:N - 2] + 1", names=names)
+    with quiet():
+        same(pair, np.arange(9.0), np.arange(9.0))
+
+
 def test_equal_texts_name_one_dimension_each():
     pair = statement(":N=>parallel :N=>simd", "B[:N, :N] = A[:N, :N].T + 1", names="N = A.shape[0]")
     A = np.arange(81, dtype=np.int16).reshape(9, 9)  # of larger elements several rows are read together

@@ -71,6 +71,16 @@ Function::Bounds Function::bounds(const ir::Op& loop) {
   return b;
 }
 
+namespace {
+
+/// It was no negative number when it got its type.
+bool is_unsigned(const ir::Value& v) {
+  const ir::DType from = v.op && v.op->code == Opcode::cast_ ? v.op->operands[0]->type.dtype : v.type.dtype;
+  return ir::class_of(from) == ir::TypeClass::uint && ir::size_of(from) < 8;
+}
+
+}  // namespace
+
 Function::Bounds Function::bounds_here(const ir::Op& loop) {
   const ir::Value *lower = loop.operands[0], *upper = loop.operands[1], *step = loop.operands[2];
   Bounds b;
@@ -107,8 +117,11 @@ Function::Bounds Function::bounds_here(const ir::Op& loop) {
     const x86::Gp from = b.step > 0 ? b.lower : hi, to = b.step > 0 ? hi : b.lower;
     const uint64_t size = b.step > 0 ? static_cast<uint64_t>(b.step) : 0 - static_cast<uint64_t>(b.step);
     cc_.mov(b.trips, to);
-    cc_.sub(b.trips, from);
-    if (size == 1) {
+    const bool from_zero = b.step == 1 && is_const(lower) && const_int(lower) == 0;
+    if (!from_zero) cc_.sub(b.trips, from);
+    if (from_zero && is_unsigned(*upper)) {
+      // As many as it says.
+    } else if (size == 1) {
       cc_.xor_(zero.r32(), zero.r32());
       cc_.cmp(to, from);
       cc_.cmovl(b.trips, zero);

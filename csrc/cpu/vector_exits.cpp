@@ -67,7 +67,7 @@ void VectorLoop::merge_early(const ir::Op& op) {
   if (found == merges_.end()) return;
   const Regs now = get(op.result());
   for (size_t u = 0; u < now.size(); ++u) {
-    blend_into(op.result()->type.dtype, found->second[u], exec_.r[u], now[u]);
+    if (now[u].id() != found->second[u].id()) blend_into(op.result()->type.dtype, found->second[u], exec_.r[u], now[u]);
   }
   set(op.result(), found->second);
 }

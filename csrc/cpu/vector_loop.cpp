@@ -466,8 +466,22 @@ int VectorLoop::scalar_below() const {
   return d_.has_gather ? 16 : lanes_;
 }
 
+namespace {
+
+/// An element of an integer array, or what a cast or a distance makes of some.
+bool is_looked_up(const ir::Value& v) {
+  if (!v.op) return false;
+  if (v.op->code == Opcode::load_) return true;
+  if (v.op->code != Opcode::cast_ && v.op->code != Opcode::sub_) return false;
+  return std::ranges::any_of(v.op->operands, [](const ir::Value* operand) { return is_looked_up(*operand); });
+}
+
+}  // namespace
+
 int VectorLoop::one_vector_up_to() const {
-  if (!avx512_ || !f_.module().fast_gathers || !d_.has_gather || masked_only_ || scalar_below() == 0) return 0;
+  if (!avx512_ || masked_only_ || scalar_below() == 0) return 0;
+  const bool looked_up = is_looked_up(*loop_.operands[0]) || is_looked_up(*loop_.operands[1]);
+  if (d_.has_gather ? !f_.module().fast_gathers : !looked_up) return 0;
   // The end of a scalar loop of few iterations is mispredicted where each row has its own number of them. Rows that
   // wait for each other's sums would wait for those across lanes, too.
   const ir::Op* rows = ir::enclosing_loop(*loop_.parent);

@@ -380,6 +380,8 @@ class VectorLoop {
   bool predicated(const ir::Value*) const;
   /// Emits the op if one of its operands is.
   bool under_mask(const ir::Op&);
+  /// Adds to a carried value in place, under the mask of the lanes that run. False: it is another op.
+  bool merges_sum(const ir::Op&);
   /// Is `user` the last reader of these registers, and may it write its result there?
   bool dies(const ir::Value*, const ir::Op& user) const;
 

@@ -1,4 +1,6 @@
 // Rows of few elements, each of another number, that are gathered: one vector under a mask where gathers are fast.
+#include <regex>
+
 #include "cpu_harness.h"
 
 namespace appy::cpu::testing {
@@ -54,6 +56,51 @@ TEST(ShortRows, GiveTheSameSums) {
                   {scalar_arg(word(m)), scalar_arg(word(int64_t{0})), array_arg(begin, {m + 1}),
                    array_arg(column, {all}), floats(all), floats(50), floats(m)},
                   4, 2);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+/// y[i] = the sum of v[j] for j from p[i] to p[i + 1], counted from 0 if so.
+std::string side_by_side(const std::string& type, const std::string& rows, bool counts) {
+  return "region @r(%m: i64, %p: i32[1,c], %v: " + type + "[1,c], %y: " + type +
+         "[1,c]) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n  %s0 = const 0.0 : " + type + "\n  " + rows +
+         " %i = %zero to %m step %one {\n    %b0 = load %p[%i] : i32\n    %b = cast %b0 : i64\n"
+         "    %e0 = load %p[%i + 1] : i32\n    %e = cast %e0 : i64\n    %d = sub %e, %b : i64\n"
+         "    %u = cast %d : u32\n    %n = cast %u : i64\n    %s = for simd annotated %j = " +
+         (counts ? "%zero to %n" : "%b to %e") + " step %one carry(sum %t = %s0) : " + type +
+         " {\n      %a = load %v[" + (counts ? "%b + %j" : "%j") + "] : " + type + "\n      %w = add %t, %a : " + type +
+         "\n      yield %w\n    }\n    store %s, %y[%i]\n    yield\n  }\n  yield\n}\n";
+}
+
+TEST(ShortRows, LieSideBySide) {
+  // Added to the sum in place, under the mask; what counts from 0 is not tested for being negative.
+  const std::regex in_place("vaddpd zmm(\\d+) \\{k\\d\\}, zmm\\1");
+  for (const bool counts : {false, true}) {
+    const auto listing = [&](const std::string& rows, Isa isa) {
+      auto graph = ir::parse(side_by_side("f64", rows, counts));
+      EXPECT_EQ(ir::verify(*graph), "");
+      passes::find("reductions")->run(*graph);
+      return code_of(*graph, isa)->listing();
+    };
+    const std::string one = listing("for parallel annotated", Isa::avx512), in_order = listing("for", Isa::avx512);
+    const auto masked = [&](const std::string& text) {
+      return std::distance(std::sregex_iterator(text.begin(), text.end(), in_place), std::sregex_iterator());
+    };
+    EXPECT_EQ(masked(one), masked(in_order) + 1) << one;
+    EXPECT_EQ(listing("for parallel annotated", Isa::avx2).find("zmm"), std::string::npos);
+  }
+  for (const char* type : {"f64", "f32"}) {
+    for (const bool counts : {false, true}) {
+      std::vector<int32_t> begin = {0, 0, 1, 1, 2};
+      for (int32_t n = 0; n <= 40; ++n) begin.push_back(begin.back() + n);
+      const auto m = static_cast<int64_t>(begin.size() - 1);
+      const auto floats = [&](int64_t n) {
+        if (type == std::string("f64")) return array_arg(counting<double>(static_cast<size_t>(n)), {n});
+        return array_arg(counting<float>(static_cast<size_t>(n)), {n});
+      };
+      expect_same(side_by_side(type, "for parallel annotated", counts),
+                  {scalar_arg(word(m)), array_arg(begin, {m + 1}), floats(begin.back()), floats(m)}, 4, 2);
       if (::testing::Test::HasFatalFailure()) return;
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/typing.h"
 #include "passes/extremes.h"
 #include "passes/interval.h"
 #include "passes/loops.h"
@@ -270,7 +271,16 @@ std::optional<Bounds> Extremes::inspect(const Op& load) {
     out.loops.insert(index[d].loops.begin(), index[d].loops.end());
   }
   // Of no elements at all: far, but sums with them do not overflow.
-  std::vector<Value*> results = {number(INT64_MAX / 4), number(INT64_MIN / 4)}, subscripts;
+  Value *const none_lo = number(INT64_MAX / 4), *const none_hi = number(INT64_MIN / 4);
+  // Of 32 bits twice as many are compared at once.
+  const bool narrow = ir::size_of(view->type.dtype) == 4;
+  const DType type = narrow ? view->type.dtype : DType::i64_;
+  const Interval all = interval_of(type);
+  std::vector<Value*> results = {none_lo, none_hi}, subscripts;
+  if (narrow) {
+    results = {builder_.constant(type, ir::canonical(type, static_cast<ir::Word>(all.hi))),
+               builder_.constant(type, ir::canonical(type, static_cast<ir::Word>(all.lo)))};
+  }
   std::vector<Op*> nest;
   Value* one = number(1);
   for (size_t d = 0; d < rank; ++d) {
@@ -288,7 +298,7 @@ std::optional<Bounds> Extremes::inspect(const Op& load) {
     builder_.set_block(&body);
   }
   builder_.poll({});
-  Value* element = builder_.cast(builder_.load(view, subscripts), DType::i64_);
+  Value* element = builder_.cast(builder_.load(view, subscripts), type);
   results = {builder_.op(Opcode::minimum_, {results[0], element}),
              builder_.op(Opcode::maximum_, {results[1], element})};
   for (size_t d = rank; d-- > 0;) {
@@ -297,8 +307,16 @@ std::optional<Bounds> Extremes::inspect(const Op& load) {
     if (d > 0) builder_.set_block(&body_of(*nest[d - 1]));
   }
   builder_.set_before(&outer_);
-  out.lo = results[0];
-  out.hi = results[1];
+  Value* some = nullptr;
+  for (size_t d = 0; narrow && d < rank; ++d) {
+    Value* runs = builder_.op(Opcode::lt_, {lower[d], upper[d]});
+    some = some ? builder_.op(Opcode::and_, {some, runs}) : runs;
+  }
+  const auto wide = [&](Value* v, Value* none) {
+    return narrow ? builder_.select(some, builder_.cast(v, DType::i64_), none) : v;
+  };
+  out.lo = wide(results[0], none_lo);
+  out.hi = wide(results[1], none_hi);
   inspected_[&load] = out;
   return out;
 }

@@ -490,7 +490,10 @@ int VectorLoop::one_vector_up_to() const {
       ir::defined_outside(*loop_.operands[1], *rows->blocks[0]))
     return 0;
   for (size_t k = 0; k < loop_.results.size(); ++k) {
-    if (!starts_at_zero(k)) return 0;
+    const ir::Value* init = loop_.operands[3 + k];
+    const bool from_none = loop_.loop->carried[k].combiner == Combiner::sum_ && f_.is_const(init) &&
+                           init->op->imm == ir::neutral(Combiner::sum_, init->type.dtype);
+    if (!starts_at_zero(k) && !from_none) return 0;
   }
   return lanes_;
 }

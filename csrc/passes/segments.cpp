@@ -214,8 +214,7 @@ class Segmenter {
     const Op &rows = *nest.rows, &sums = *nest.sums;
     std::vector<Copier> copiers(static_cast<size_t>(kGroup), Copier(graph_));
     std::vector<Value*> begins, lengths;
-    const Value* result = sums.results[0];
-    Value* const zero = b_.constant(result->type.dtype, 0);
+    Value* const nothing = none(sums, 0);
     for (int64_t r = 0; r < kGroup; ++r) {
       Copier& copier = copiers[static_cast<size_t>(r)];
       copier.map(induction(rows), add(first, b_.i64(r)));
@@ -229,8 +228,8 @@ class Segmenter {
     loop.parallel = false;
     loop.le = kShort;
     loop.carried.assign(static_cast<size_t>(kGroup), sums.loop->carried[0]);
-    const std::vector<Value*> zeros(static_cast<size_t>(kGroup), zero);
-    Op* own = b_.for_loop(b_.i64(0), b_.i64(kShort), b_.i64(1), zeros, loop);
+    const std::vector<Value*> starts(static_cast<size_t>(kGroup), nothing);
+    Op* own = b_.for_loop(b_.i64(0), b_.i64(kShort), b_.i64(1), starts, loop);
     own->loc = sums.loc;
     Block* const outside = b_.block();
     b_.set_block(&body_of(*own));
@@ -239,7 +238,7 @@ class Segmenter {
       Value* const index[] = {add(begins[r], induction(*own))};
       Value* term = b_.load(kept_[0], index);
       Value* has = b_.op(Opcode::lt_, {induction(*own), lengths[r]});
-      next.push_back(add(body_of(*own).args[1 + r], b_.select(has, term, zero)));
+      next.push_back(add(body_of(*own).args[1 + r], b_.select(has, term, nothing)));
     }
     b_.yield(next);
     b_.set_block(outside);
@@ -282,13 +281,13 @@ class Segmenter {
     const Op& sums = *nest.sums;
     ir::Loop loop = *sums.loop;
     loop.parallel = false;
-    std::vector<Value*> zeros;
-    for (const Value* result : sums.results) zeros.push_back(b_.constant(result->type.dtype, 0));
+    std::vector<Value*> starts;
+    for (size_t k = 0; k < sums.results.size(); ++k) starts.push_back(none(sums, k));
     Value* begin = sub(copier.of(nest.begin.value()), begin_);
     // It fits, and says that it is not negative.
     Value* length = sub(copier.of(nest.end.value()), copier.of(nest.begin.value()));
     Value* count = b_.cast(b_.cast(length, ir::DType::u32_), ir::DType::i64_);
-    Op* own = b_.for_loop(b_.i64(0), count, b_.i64(1), zeros, loop);
+    Op* own = b_.for_loop(b_.i64(0), count, b_.i64(1), starts, loop);
     own->loc = sums.loc;
     Block* const outside = b_.block();
     b_.set_block(&body_of(*own));
@@ -300,11 +299,19 @@ class Segmenter {
     for (size_t k = 0; k < kept_.size(); ++k) finish(sums, own->results[k], k, copier);
   }
 
+  static Value* start_of(const Op& sums, size_t k) { return sums.operands[first_init(sums) + k]; }
+  static bool from_zero(const Op& sums, size_t k) {
+    const Value* start = start_of(sums, k);
+    return start->op && start->op->code == Opcode::const_ && start->op->imm == 0;
+  }
+  /// What adds nothing to the sum: to -0, which it may start with, 0 does.
+  Value* none(const Op& sums, size_t k) {
+    const ir::DType t = sums.results[k]->type.dtype;
+    return b_.constant(t, from_zero(sums, k) ? 0 : ir::neutral(ir::Combiner::sum_, t));
+  }
   /// What the row's sum started with is added once.
   void finish(const Op& sums, Value* sum, size_t k, Copier& copier) {
-    Value* const start = sums.operands[first_init(sums) + k];
-    const bool from_zero = start->op && start->op->code == Opcode::const_ && start->op->imm == 0;
-    copier.map(sums.results[k], from_zero ? sum : add(copier.of(start), sum));
+    copier.map(sums.results[k], from_zero(sums, k) ? sum : add(copier.of(start_of(sums, k)), sum));
   }
 
   Value* ceiling(Value* n, Value* by) { return b_.op(Opcode::floordiv_, {sub(add(n, by), b_.i64(1)), by}); }

@@ -125,6 +125,26 @@ def test_signs_of_zeros_and_what_is_no_number_stay_in_their_rows(kind: str) -> N
     np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(expected[numbers]))
 
 
+@pytest.mark.parametrize("function", [in_place, statement])
+@pytest.mark.parametrize("isa", ["avx2", "auto"])
+def test_a_sum_of_nothing_or_of_negative_zeros_leaves_a_negative_zero(function: Callable[..., None], isa: str) -> None:
+    rng = np.random.default_rng(5)
+    ptr = rows_of("short", rng)
+    n = int(ptr[-1])
+    idx = rng.integers(0, ROWS, n).astype(np.int32)
+    x, val = np.where(rng.random(ROWS) < 0.9, -0.0, 0.0), np.ones(n)
+    expected = np.where(rng.random(ROWS) < 0.5, -0.0, 0.0)
+    got = expected.copy()
+    function(ptr, idx, val, x, expected)
+    before = appy.config()["isa"]
+    appy.config(isa=isa)
+    try:
+        appy.jit(strict=True, threads=1)(function)(ptr, idx, val, x, got)
+    finally:
+        appy.config(isa=before)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+
+
 def test_it_says_that_rows_are_added_up_together() -> None:
     rng = np.random.default_rng(2)
     ptr = rows_of("short", rng)

@@ -10,6 +10,7 @@
 #include "gpu/driver.h"
 #include "gpu/prelude.h"
 #include "gpu/solver.h"
+#include "passes/loops.h"
 #include "runtime/eval_kernel.h"
 #include "support/abort.h"
 #include "support/disk_cache.h"
@@ -25,6 +26,12 @@ namespace {
 /// (softmax 553 us on an H200 with 8, 542 with 26). What each block has of a sum the last one adds up.
 constexpr int64_t waves = 24, waves_of_sums = 8;
 
+bool has_loops(const ir::Graph& graph) {
+  bool found = false;
+  ir::walk(*graph.body, [&](const ir::Op& op) { found |= passes::is_loop(op); });
+  return found;
+}
+
 /// So many combinations of sizes are launched without being thought about again.
 constexpr size_t most_plans = 8;
 
@@ -35,7 +42,8 @@ Plans::Plans(const ir::Graph& graph, Options options, Device& device)
       options_(std::move(options)),
       device_(device),
       part_(host_part_of(graph)),
-      host_(runtime::make_eval_kernel(*part_.graph)),
+      host_(has_loops(*part_.graph) ? options_.compile_host(*part_.graph) : runtime::make_eval_kernel(*part_.graph)),
+      host_is_(has_loops(*part_.graph) ? Host::settled : Host::fresh),
       wanted_(part_.known) {
   wanted_.flip();
   for (const ArraySize& array : part_.arrays) {
@@ -71,19 +79,16 @@ Plans::Plans(const ir::Graph& graph, Options options, Device& device)
 }
 
 /// The evaluator computes the first sizes: most regions see no others, and to compile the host's part takes as long as
-/// all else that is done for them. Loops are compiled at once.
+/// all else that is done for them.
 runtime::Status Plans::run_host(runtime::Invocation& call) {
-  const auto has_loops = [&] {
-    bool found = false;
-    ir::walk(*part_.graph->body,
-             [&](const ir::Op& op) { found |= op.code == ir::Opcode::for_ || op.code == ir::Opcode::while_; });
-    return found;
-  };
-  if (host_is_ == Host::interpreted || (host_is_ == Host::new_ && has_loops())) {
-    host_ = options_.compile_host(*part_.graph);
-    host_is_ = Host::compiled;
+  if (host_is_ == Host::interpreted) {
+    host_is_ = Host::settled;
+    try {
+      host_ = options_.compile_host(*part_.graph);
+    } catch (const Abort&) {  // a CPU without AVX2: the evaluator goes on
+    }
   }
-  if (host_is_ == Host::new_) host_is_ = Host::interpreted;
+  if (host_is_ == Host::fresh) host_is_ = Host::interpreted;
   return host_->run(call);
 }
 

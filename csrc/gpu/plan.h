@@ -126,7 +126,7 @@ class Plans {
   Device& device_;
   HostPart part_;
   std::unique_ptr<runtime::Kernel> host_;
-  enum class Host : uint8_t { new_, interpreted, compiled } host_is_ = Host::new_;
+  enum class Host : uint8_t { fresh, interpreted, settled } host_is_;
   KernelCode code_;
   std::optional<WholeProduct> whole_;
   std::vector<GivenProduct> given_;

@@ -50,6 +50,21 @@ def test_sizes_and_scalars_in_turn(repeat):
 
 
 @pytest.mark.usefixtures("emulated")
+def test_what_the_host_refuses_is_refused_with_first_sizes_and_others():
+    compiled = appy.jit(strict=True, backend="cuda")(part)
+    rng = np.random.default_rng(7)
+    for rows, n in ((5, 9), (5, 5), (6, 9), (7, 7), (4, 5), (5, 9)):
+        a, got, want = rng.random((rows, 3)), np.zeros(rows), np.zeros(rows)
+        if n > rows:
+            for function, b in ((compiled, got), (part, want)):
+                with pytest.raises(IndexError):
+                    function(a, b, n, 1.0)
+        else:
+            assert compiled(a, got, n, 1.0) == part(a, want, n, 1.0)
+        np.testing.assert_allclose(got, want, rtol=1e-13)
+
+
+@pytest.mark.usefixtures("emulated")
 def test_arrays_of_workers_in_turn():
     compiled = appy.jit(strict=True, backend="cuda")(scratch)
     rng = np.random.default_rng(1)

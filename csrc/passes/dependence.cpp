@@ -106,12 +106,11 @@ bool updates(const Value& v, const Op& store, const Op& loop, std::set<const Val
          std::any_of(op->blocks.begin(), op->blocks.end(), [&](const ir::Block* b) { return any(b->last->operands); });
 }
 
-bool inspect(ir::Graph& graph, Op& loop) {
+bool inspect(ir::Graph& graph, Op& loop, Ranges& ranges) {
   std::vector<const Op*> accesses;
   ir::walk(body_of(loop), [&](const Op& op) {
     if (is_access(op)) accesses.push_back(&op);
   });
-  Ranges ranges(graph);
   for (const Op* store : accesses) {
     if (store->code == Opcode::load_) continue;
     for (const Op* other : accesses) {
@@ -201,13 +200,14 @@ bool independent(const Op& loop) {
 
 bool dependence(ir::Graph& graph) {
   bool changed = false;
+  Ranges ranges(graph);  // which permissions have no say in
   for (Op* loop : for_loops(graph)) {
     if (!has_permission(*loop)) continue;
     if (graph.may_alias) {
       run_in_order(graph, *loop, ir::Severity::note, "arrays overlap");
       changed = true;
     } else {
-      changed |= inspect(graph, *loop);
+      changed |= inspect(graph, *loop, ranges);
     }
   }
   return changed;

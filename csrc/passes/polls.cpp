@@ -119,21 +119,23 @@ bool strip(ir::Graph& graph, Op& loop, Op& poll) {
 
 bool polls(ir::Graph& graph) {
   bool changed = false;
+  std::optional<Ranges> ranges;  // as the loops are
   for (Op* loop : for_loops(graph)) {
     std::vector<Op*> found;
     for (Op* op = body_of(*loop).first; op; op = op->next) {
       if (op->code == Opcode::poll_) found.push_back(op);
     }
     if (found.empty()) continue;
-    Ranges ranges(graph);
-    const int64_t trips = ranges.trips(*loop).hi, once = work(ranges, body_of(*loop));
+    if (!ranges) ranges.emplace(graph);
+    const int64_t trips = ranges->trips(*loop).hi, once = work(*ranges, body_of(*loop));
     if (once < kEndless && trips <= kShort / (once > 0 ? once : 1)) {
       for (Op* poll : found) poll->parent->remove(poll);
       changed = true;
     } else if (found.size() == 1 && interruptible_anywhere(*loop)) {
       changed |= defer(*loop, *found[0]);
-    } else if (found.size() == 1 && trips > kStrip && !has_inner_loop(*loop)) {
-      changed |= strip(graph, *loop, *found[0]);
+    } else if (found.size() == 1 && trips > kStrip && !has_inner_loop(*loop) && strip(graph, *loop, *found[0])) {
+      ranges.reset();
+      changed = true;
     }
   }
   return changed;

@@ -42,8 +42,8 @@ Plans::Plans(const ir::Graph& graph, Options options, Device& device)
       options_(std::move(options)),
       device_(device),
       part_(host_part_of(graph)),
-      host_(has_loops(*part_.graph) ? options_.compile_host(*part_.graph) : runtime::make_eval_kernel(*part_.graph)),
       host_is_(has_loops(*part_.graph) ? Host::settled : Host::fresh),
+      host_(host_is_ == Host::settled ? options_.compile_host(*part_.graph) : runtime::make_eval_kernel(*part_.graph)),
       wanted_(part_.known) {
   wanted_.flip();
   for (const ArraySize& array : part_.arrays) {

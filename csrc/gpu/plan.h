@@ -125,8 +125,8 @@ class Plans {
   Options options_;
   Device& device_;
   HostPart part_;
-  std::unique_ptr<runtime::Kernel> host_;
   enum class Host : uint8_t { fresh, interpreted, settled } host_is_;
+  std::unique_ptr<runtime::Kernel> host_;
   KernelCode code_;
   std::optional<WholeProduct> whole_;
   std::vector<GivenProduct> given_;

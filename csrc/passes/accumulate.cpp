@@ -31,7 +31,7 @@ bool has_term(const Op& access, const Value& variable) {
 
 /// Nothing keeps rows from running together.
 bool is_plain(const Op& rows) {
-  bool plain = rows.loop->collapse == 1 && constant(*rows.operands[2]) == 1 && left_by_yield_only(rows);
+  bool plain = is_simple_for(rows);
   ir::walk(body_of(rows), [&](const Op& op) {
     plain &= op.code != Opcode::check_ && op.code != Opcode::atomic_ && op.code != Opcode::alloc_ &&
              op.code != Opcode::while_;

@@ -55,20 +55,7 @@ struct Nest {
   int64_t row_bytes = 0;  // the same for a row
 };
 
-bool is_plain_loop(const Op& op) {
-  return is_for(op) && op.results.empty() && constant(*op.operands[2]) == 1 && left_by_yield_only(op) &&
-         op.loop->collapse == 1;
-}
-
-/// Nothing in the loop makes arrays, leaves it, or is somebody else's to see at once.
-bool is_plain(const Op& rows) {
-  bool plain = true;
-  ir::walk(body_of(rows), [&](const Op& op) {
-    plain &= ir::is_pure(op.code) || op.code == Opcode::load_ || op.code == Opcode::store_ || op.code == Opcode::if_ ||
-             op.code == Opcode::for_ || op.code == Opcode::yield_ || op.code == Opcode::poll_;
-  });
-  return plain;
-}
+bool is_plain_loop(const Op& op) { return is_simple_for(op) && op.results.empty(); }
 
 bool depends(const Value& v, const Value& on, std::set<const Value*>& seen) {
   if (&v == &on) return true;
@@ -107,7 +94,8 @@ class Blocker {
 
  private:
   static std::optional<Nest> find(Op& rows) {
-    if (!is_plain_loop(rows) || !rows.loop->parallel || rows.loop->simd || rows.loop->chunk != 0 || !is_plain(rows))
+    if (!is_plain_loop(rows) || !rows.loop->parallel || rows.loop->simd || rows.loop->chunk != 0 ||
+        !has_plain_body(rows))
       return {};
     for (Op* op = body_of(rows).first; op; op = op->next) {
       Nest nest{&rows, op};
@@ -359,7 +347,7 @@ class Blocker {
   }
   Value* extent(Value* from, Value* to) { return most(sub(to, from), b_.i64(0)); }
   Value* multiple(Value* n, int64_t of) { return mul(ceiling(n, b_.i64(of)), b_.i64(of)); }
-  Value* ceiling(Value* n, Value* by) { return b_.op(Opcode::floordiv_, {sub(add(n, by), b_.i64(1)), by}); }
+  Value* ceiling(Value* n, Value* by) { return emit_ceiling(b_, n, by); }
   Value* add(Value* x, Value* y) { return b_.op(Opcode::add_, {x, y}); }
   Value* sub(Value* x, Value* y) { return b_.op(Opcode::sub_, {x, y}); }
   Value* mul(Value* x, Value* y) { return b_.op(Opcode::mul_, {x, y}); }

@@ -116,6 +116,19 @@ bool left_by_yield_only(const Op& loop) {
   return exits.breaks.empty() && exits.next.size() == 1 && exits.next[0] == body_of(loop).last;
 }
 
+bool is_simple_for(const Op& op) {
+  return is_for(op) && constant(*op.operands[2]) == 1 && left_by_yield_only(op) && op.loop->collapse == 1;
+}
+
+bool has_plain_body(const Op& loop) {
+  bool plain = true;
+  ir::walk(body_of(loop), [&](const Op& op) {
+    plain &= ir::is_pure(op.code) || op.code == Opcode::load_ || op.code == Opcode::store_ || op.code == Opcode::if_ ||
+             op.code == Opcode::for_ || op.code == Opcode::yield_ || op.code == Opcode::poll_;
+  });
+  return plain;
+}
+
 std::optional<int64_t> constant(const Value& v) {
   if (!v.op || v.op->code != Opcode::const_ || ir::is_real(v.type.dtype)) return std::nullopt;
   return static_cast<int64_t>(v.op->imm);
@@ -217,6 +230,11 @@ Value* emit_runs(Builder& b, const Op& loop) {
 
 Value* emit_distance(Builder& b, Value* low, Value* high) {
   return b.op(Opcode::pymax_, {b.op(Opcode::sub_, {high, low}), b.i64(0)});
+}
+
+Value* emit_ceiling(Builder& b, Value* n, Value* by) {
+  Value* one = b.i64(1);
+  return b.op(Opcode::floordiv_, {b.op(Opcode::sub_, {b.op(Opcode::add_, {n, by}), one}), by});
 }
 
 Value* emit_trips(Builder& b, const Op& loop) {

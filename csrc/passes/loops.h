@@ -66,6 +66,10 @@ struct Exits {
 Exits exits_of(const ir::Op& loop);
 /// Has it no `break` and no `continue`?
 bool left_by_yield_only(const ir::Op& loop);
+/// A `for` by steps of one that ends where it says, and is no part of a nest that is collapsed.
+bool is_simple_for(const ir::Op&);
+/// Nothing in the loop makes arrays, leaves it, or is somebody else's to see at once.
+bool has_plain_body(const ir::Op& loop);
 
 /// The value of an integer or bool constant.
 std::optional<int64_t> constant(const ir::Value&);
@@ -101,6 +105,8 @@ size_t first_state(const ir::Op&);
 ir::Value* emit_trips(ir::Builder&, const ir::Op& for_loop);
 /// Emits high - low, or 0 where that is negative: the iterations of a loop that counts by one.
 ir::Value* emit_distance(ir::Builder&, ir::Value* low, ir::Value* high);
+/// Emits n / by, rounded up.
+ir::Value* emit_ceiling(ir::Builder&, ir::Value* n, ir::Value* by);
 /// Emits a condition: the `for` runs at least once.
 ir::Value* emit_runs(ir::Builder&, const ir::Op& for_loop);
 

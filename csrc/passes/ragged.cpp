@@ -27,10 +27,7 @@ bool is_next(const Op& begin, const Op& end, const Value& row) {
   return further;
 }
 
-bool is_plain_loop(const Op& op) {
-  return is_for(op) && constant(*op.operands[2]) == 1 && left_by_yield_only(op) && op.loop->collapse == 1 &&
-         op.loop->le == 0;
-}
+bool is_plain_loop(const Op& op) { return is_simple_for(op) && op.loop->le == 0; }
 
 bool is(const Value* v, Opcode code) { return v->op && v->op->code == code; }
 
@@ -130,14 +127,9 @@ bool fits(Ragged& nest) {
 }  // namespace
 
 std::optional<Ragged> find_ragged(Op& rows) {
-  if (!is_plain_loop(rows) || !rows.results.empty() || !rows.loop->parallel || rows.loop->simd || rows.loop->chunk != 0)
+  if (!is_plain_loop(rows) || !rows.results.empty() || !rows.loop->parallel || rows.loop->simd ||
+      rows.loop->chunk != 0 || !has_plain_body(rows))
     return {};
-  bool plain = true;
-  ir::walk(body_of(rows), [&](const Op& op) {
-    plain &= ir::is_pure(op.code) || op.code == Opcode::load_ || op.code == Opcode::store_ || op.code == Opcode::if_ ||
-             op.code == Opcode::for_ || op.code == Opcode::yield_ || op.code == Opcode::poll_;
-  });
-  if (!plain) return {};
   Ragged nest;
   nest.rows = &rows;
   for (Op* op = body_of(rows).first; op; op = op->next) {

@@ -218,9 +218,7 @@ class Segmenter {
     for (int64_t r = 0; r < kGroup; ++r) {
       Copier& copier = copiers[static_cast<size_t>(r)];
       copier.map(induction(rows), add(first, b_.i64(r)));
-      for (const Op* op = body_of(rows).first; op != &sums; op = op->next) {
-        if (!is_poll(*op)) b_.block()->append(copier.copy(*op));
-      }
+      copy(body_of(rows).first, &sums, copier);
       begins.push_back(sub(copier.of(nest.begin.value()), begin_));
       lengths.push_back(sub(copier.of(nest.end.value()), copier.of(nest.begin.value())));
     }
@@ -245,9 +243,7 @@ class Segmenter {
     for (int64_t r = 0; r < kGroup; ++r) {
       Copier& copier = copiers[static_cast<size_t>(r)];
       finish(sums, own->results[static_cast<size_t>(r)], 0, copier);
-      for (const Op* op = sums.next; op->code != Opcode::yield_; op = op->next) {
-        if (!is_poll(*op)) b_.block()->append(copier.copy(*op));
-      }
+      copy(sums.next, body_of(rows).last, copier);
     }
   }
 
@@ -259,6 +255,13 @@ class Segmenter {
     return found;
   }
 
+  /// What the row does from an op to before another one.
+  void copy(const Op* from, const Op* to, Copier& copier) {
+    for (const Op* op = from; op != to; op = op->next) {
+      if (!is_poll(*op)) b_.block()->append(copier.copy(*op));
+    }
+  }
+
   void by_rows(const Ragged& nest, Value* from, Value* to) {
     const Op& rows = *nest.rows;
     Op* loop = b_.for_loop(from, to, b_.i64(1), {}, *rows.loop);
@@ -267,13 +270,9 @@ class Segmenter {
     copier.map(induction(rows), induction(*loop));
     Block* const outside = b_.block();
     b_.set_block(&body_of(*loop));
-    for (const Op* op = body_of(rows).first; op; op = op->next) {
-      if (op == nest.sums) {
-        row_sums(nest, copier);
-      } else if (!is_poll(*op)) {
-        b_.block()->append(copier.copy(*op));
-      }
-    }
+    copy(body_of(rows).first, nest.sums, copier);
+    row_sums(nest, copier);
+    copy(nest.sums->next, nullptr, copier);
     b_.set_block(outside);
   }
 
@@ -314,7 +313,7 @@ class Segmenter {
     copier.map(sums.results[k], from_zero(sums, k) ? sum : add(copier.of(start_of(sums, k)), sum));
   }
 
-  Value* ceiling(Value* n, Value* by) { return b_.op(Opcode::floordiv_, {sub(add(n, by), b_.i64(1)), by}); }
+  Value* ceiling(Value* n, Value* by) { return emit_ceiling(b_, n, by); }
   Value* add(Value* x, Value* y) { return b_.op(Opcode::add_, {x, y}); }
   Value* sub(Value* x, Value* y) { return b_.op(Opcode::sub_, {x, y}); }
   Value* least(Value* x, Value* y) { return b_.op(Opcode::pymin_, {x, y}); }

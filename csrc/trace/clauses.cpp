@@ -158,13 +158,9 @@ Ref Recorder::entry_names() const {
 /// value is no hint.
 int64_t Recorder::clause_value(const pragma::IntArg& argument, const char* clause) {
   if (argument.text.empty()) return argument.value;
-  const Ref locals = entry_names();
-  const Ref result =
-      Ref::steal(locals ? PyRun_String(argument.text.c_str(), Py_eval_input, scope_.globals, locals.get()) : nullptr);
-  const Ref index = Ref::steal(result ? PyNumber_Index(result.get()) : nullptr);
-  const int64_t value = index ? PyLong_AsLongLong(index.get()) : 0;
-  std::string why = PyErr_Occurred() ? take_error() : value <= 0 ? "it is not positive" : "";
-  if (why.empty()) return value;
+  const std::optional<int64_t> value = value_of(argument.text, entry_names().get());
+  const std::string why = !value ? take_error() : *value <= 0 ? "it is not positive" : "";
+  if (why.empty()) return *value;
   remark(ir::Severity::warning, std::string(clause) + "(" + argument.text + ") is ignored: " + why);
   return 0;
 }

@@ -90,10 +90,17 @@ std::optional<int64_t> Recorder::entry_number(const std::string& expression, con
     const Ref extent = Ref::steal(PyLong_FromLongLong(extents[e.axis]));
     if (extent) PyDict_SetItemString(names.get(), e.name.c_str(), extent.get());
   }
+  const std::optional<int64_t> number = value_of(expression, names.get());
+  if (!number) PyErr_Clear();
+  return number;
+}
+
+/// The integer that the expression is with these names and the frame's globals; nothing where Python has an error.
+std::optional<int64_t> Recorder::value_of(const std::string& expression, PyObject* names) const {
   const auto known = [&](std::string_view name) -> std::optional<int64_t> {
     const Ref key = Ref::steal(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
     if (!key) PyErr_Clear();
-    PyObject* found = key && names ? PyDict_GetItem(names.get(), key.get()) : nullptr;
+    PyObject* found = key && names ? PyDict_GetItem(names, key.get()) : nullptr;
     if (!found && key) found = PyDict_GetItem(scope_.globals, key.get());
     int overflow = 1;
     const int64_t number = found && PyLong_CheckExact(found) ? PyLong_AsLongLongAndOverflow(found, &overflow) : 0;
@@ -101,12 +108,10 @@ std::optional<int64_t> Recorder::entry_number(const std::string& expression, con
   };
   if (const std::optional<int64_t> number = simple_value(expression, known)) return number;
   const Ref value =
-      Ref::steal(names ? PyRun_String(expression.c_str(), Py_eval_input, scope_.globals, names.get()) : nullptr);
+      Ref::steal(names ? PyRun_String(expression.c_str(), Py_eval_input, scope_.globals, names) : nullptr);
   const Ref index = Ref::steal(value ? PyNumber_Index(value.get()) : nullptr);
   const int64_t number = index ? PyLong_AsLongLong(index.get()) : 0;
-  if (!PyErr_Occurred()) return number;
-  PyErr_Clear();
-  return {};
+  return PyErr_Occurred() ? std::nullopt : std::optional(number);
 }
 
 Statement& Recorder::statement_of(const pragma::Placed& placed) {

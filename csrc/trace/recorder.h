@@ -146,6 +146,7 @@ class Recorder : public Context {
   const pragma::NamedSlice* named_slice(const bytecode::Instruction&) const;
   Statement& statement_of(const pragma::Placed&);
   std::optional<int64_t> entry_number(const std::string& expression, const pragma::Placed&);
+  std::optional<int64_t> value_of(const std::string& expression, PyObject* names) const;
   void review_items();
   ir::LocId loc_of(const pragma::Placed&);
 

@@ -32,6 +32,18 @@ size_t gathers(const std::string& text, bool fast) {
   return count;
 }
 
+/// Where rows begin: some of 0 to 40 elements, behind those of one element next to empty ones.
+std::vector<int32_t> growing_rows() {
+  std::vector<int32_t> begin = {0, 0, 1, 1, 2};
+  for (int32_t n = 0; n <= 40; ++n) begin.push_back(begin.back() + n);
+  return begin;
+}
+
+Arg floats(const std::string& type, int64_t n) {
+  if (type == "f64") return array_arg(counting<double>(static_cast<size_t>(n)), {n});
+  return array_arg(counting<float>(static_cast<size_t>(n)), {n});
+}
+
 TEST(ShortRows, OneVectorWhereRowsHaveNumbersOfTheirOwn) {
   for (const char* type : {"f64", "f32"}) EXPECT_EQ(gathers(sums(type), true), gathers(sums(type), false) + 1) << type;
   for (const std::string& text : {sums("f64", "for"), sums("f64", "for parallel annotated", "1.0"),
@@ -42,19 +54,14 @@ TEST(ShortRows, OneVectorWhereRowsHaveNumbersOfTheirOwn) {
 TEST(ShortRows, GiveTheSameSums) {
   for (const char* type : {"f64", "f32"}) {
     for (const char* start : {"0.0", "-0.0", "1.0"}) {
-      // Rows of 0 to 40 elements, and those of one element behind empty ones.
-      std::vector<int32_t> begin = {0, 0, 1, 1, 2}, column;
-      for (int32_t n = 0; n <= 40; ++n) begin.push_back(begin.back() + n);
+      const std::vector<int32_t> begin = growing_rows();
+      std::vector<int32_t> column;
       const int32_t all = begin.back();
       for (int32_t j = 0; j < all; ++j) column.push_back((j * 7 + 3) % 50);
       const auto m = static_cast<int64_t>(begin.size() - 1);
-      const auto floats = [&](int64_t n) {
-        if (type == std::string("f64")) return array_arg(counting<double>(static_cast<size_t>(n)), {n});
-        return array_arg(counting<float>(static_cast<size_t>(n)), {n});
-      };
       expect_same(sums(type, "for parallel annotated", start),
                   {scalar_arg(word(m)), scalar_arg(word(int64_t{0})), array_arg(begin, {m + 1}),
-                   array_arg(column, {all}), floats(all), floats(50), floats(m)},
+                   array_arg(column, {all}), floats(type, all), floats(type, 50), floats(type, m)},
                   4, 2);
       if (::testing::Test::HasFatalFailure()) return;
     }
@@ -92,15 +99,10 @@ TEST(ShortRows, LieSideBySide) {
   }
   for (const char* type : {"f64", "f32"}) {
     for (const bool counts : {false, true}) {
-      std::vector<int32_t> begin = {0, 0, 1, 1, 2};
-      for (int32_t n = 0; n <= 40; ++n) begin.push_back(begin.back() + n);
+      const std::vector<int32_t> begin = growing_rows();
       const auto m = static_cast<int64_t>(begin.size() - 1);
-      const auto floats = [&](int64_t n) {
-        if (type == std::string("f64")) return array_arg(counting<double>(static_cast<size_t>(n)), {n});
-        return array_arg(counting<float>(static_cast<size_t>(n)), {n});
-      };
       expect_same(side_by_side(type, "for parallel annotated", counts),
-                  {scalar_arg(word(m)), array_arg(begin, {m + 1}), floats(begin.back()), floats(m)}, 4, 2);
+                  {scalar_arg(word(m)), array_arg(begin, {m + 1}), floats(type, begin.back()), floats(type, m)}, 4, 2);
       if (::testing::Test::HasFatalFailure()) return;
     }
   }

@@ -1,5 +1,5 @@
-// Regions that are one Cholesky factorization and nothing else (passes/factors.cpp): LAPACK computes them where that is
-// faster.
+// Regions that are one Cholesky factorization and nothing else (passes/factors.cpp): LAPACK computes them where it is
+// faster than their own code.
 #pragma once
 
 #include <memory>

@@ -269,6 +269,7 @@ struct Factorization {
   uint32_t matrix = 0;  // the number of a parameter
   Length columns;
   bool transposed = false;  // matrix[j, i] stands for matrix[i, j]
+  bool blocked = false;     // the loops have become those of a blocked algorithm
   friend bool operator==(const Factorization&, const Factorization&) = default;
 };
 

@@ -165,9 +165,13 @@ class Parser {
     out.matrix = array(2);
     lex_.expect(',');
     out.columns = length();
-    if (lex_.accept(',')) {
-      lex_.expect("transposed");
-      out.transposed = true;
+    while (lex_.accept(',')) {
+      if (lex_.accept("transposed")) {
+        out.transposed = true;
+      } else {
+        lex_.expect("blocked");
+        out.blocked = true;
+      }
     }
     lex_.expect(')');
     return out;

@@ -49,7 +49,7 @@ class GraphPrinter {
     }
     if (const auto& factorization = graph_.factorization) {
       out_ += " factors(" + name(factorization->matrix) + ", " + length(factorization->columns) +
-              (factorization->transposed ? ", transposed)" : ")");
+              (factorization->transposed ? ", transposed" : "") + (factorization->blocked ? ", blocked)" : ")");
     }
     if (!graph_.result_names.empty()) {
       out_ += " results(";

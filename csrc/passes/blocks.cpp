@@ -162,9 +162,13 @@ class Blocker {
     b_.set_before(&rows);
     choose_sizes();
     ir::Loop attributes = *rows.loop;
-    Op* groups = b_.for_loop(b_.i64(0), ceiling(count_, group_), b_.i64(1), {}, attributes);
+    Value* many = ceiling(count_, group_);
+    Op* groups = b_.for_loop(b_.i64(0), many, b_.i64(1), {}, attributes);
     b_.set_block(&body_of(*groups));
-    low_ = add(rows.operands[0], mul(induction(*groups), group_));
+    Value* which = induction(*groups);
+    // The longest rows first: who is done early finds short ones.
+    if (triangle_) which = sub(sub(many, b_.i64(1)), which);
+    low_ = add(rows.operands[0], mul(which, group_));
     high_ = least(add(low_, group_), rows.operands[1]);
     if (has_effect(body_of(rows).first, nest.columns)) part(Part::before, nullptr, nullptr);
     in_blocks();

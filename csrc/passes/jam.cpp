@@ -151,6 +151,14 @@ class Jam {
     return targets;
   }
 
+  /// Are there sums behind each other, between which none is left to be unrolled?
+  static bool runs_in_order_inside(Op& sums, const Op& loop) {
+    for (const Op* at = ir::enclosing_loop(*sums.parent); at && at != &loop; at = ir::enclosing_loop(*at->parent)) {
+      if (!is_for(*at) || !has_permission(*at)) return true;
+    }
+    return false;
+  }
+
   /// As few loads for each sum as there are registers for.
   void choose(Op& sums, std::vector<Target>& targets) {
     const Op* lanes = lane_loop(sums);
@@ -169,11 +177,13 @@ class Jam {
     const auto carried = static_cast<int64_t>(sums.results.size());
     double least = kWorthIt * static_cast<double>(loads.size()) / static_cast<double>(carried) + 1e-9;
     int64_t inner_best = 1, outer_best = 1;
+    const bool in_turn = targets.size() == 1 && runs_in_order_inside(sums, *targets[0].loop);
     for (const int64_t inner : across ? kCopiesInLanes : kCopies) {
       if (inner > kMostCopies && targets.size() > 1) break;
       if (inner > kMostCopies) {
-        // More iterations are left behind the last group.
-        if (!across) least *= kWorthIt;
+        // More iterations are left behind the last group. Where a sum waits for the one before it, other rows are all
+        // that there is to do.
+        if (!across && !in_turn) least *= kWorthIt;
         Ranges ranges(graph_);
         const auto order = order_to_jam(graph_, ranges, *targets[0].loop, sums_, inner);
         if (!order || !order->jammed.count(&sums)) break;

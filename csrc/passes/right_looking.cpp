@@ -99,6 +99,7 @@ class Tiler {
     const auto trial = ir::clone(graph_);
     if (!Tiler(*trial, length_).tile(*for_loops(*trial)[number])) return false;
     tile(loop);
+    if (graph_.factorization) graph_.factorization->blocked = true;  // it is the region's only loop over columns
     remark(graph_, ir::Severity::note, kStage, loop.loc,
            "the loop at " + line_of(graph_, loop.loc) +
                " runs in tiles of iterations: what is behind a tile gets what the tile has to give at once");

@@ -75,6 +75,26 @@ def test_large_ones_are_lapacks(name, dtype):
     assert used(name, "random", dtype, 0, 1, 40, 150) == [(0, False), (1, False), (40, False), (150, True)]
 
 
+@pytest.mark.parametrize(
+    "name, case, dtype, ours",
+    [
+        ("columns", "random", "f8", True),
+        ("dots", "view", "f8", True),
+        ("columns", "fortran", "f8", False),
+        ("columns", "random", "f4", False),
+        ("upper", "random", "f8", False),
+        ("rows", "random", "f8", False),
+    ],
+)
+def test_blocked_loops_along_memory_are_faster(name, case, dtype, ours):
+    assert used(name, case, dtype, 199, 200) == [(199, True), (200, not ours)]
+
+
+@pytest.mark.parametrize("case", ["zero", "inf", "nan", "negative", "infinite_below", "overflow_below"])
+def test_blocked_loops_and_what_is_not_positive_definite(case):
+    assert used("columns", case, "f8", 210, APPY_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2") == [(210, False)]
+
+
 @pytest.mark.parametrize("case", ["view", "fortran"])
 def test_any_leading_dimension(case):
     assert used("columns", case, "f8", 150) == [(150, True)]
@@ -113,3 +133,4 @@ def test_with_threads():
     """Many small blocks and few large ones, by as many threads as there are."""
     ours = {"OPENBLAS_NUM_THREADS": "2", "APPY_NUM_THREADS": "2"}
     assert [n for n, _ in used("dots", "random", "f8", 129, 333, 640, **ours)] == [129, 333, 640]
+    assert [n for n, _ in used("rows", "random", "f8", 129, 333, 640, **ours)] == [129, 333, 640]

@@ -24,6 +24,8 @@ constexpr int64_t kSmall = 20'000 * 16;
 /// The same where the loop before was worth it: to fetch from the others' caches what they have stored there takes
 /// longer than to wake them.
 constexpr int64_t kSmallWhereSpread = kSmall / 4;
+/// Pieces of a chunk whose worker has to be woken first, so that the caller can do what that one has not begun.
+constexpr int64_t kPieces = 4;
 /// More rows of partial results would only lengthen the combining loop.
 constexpr int64_t kMaxRows = 256;
 
@@ -36,6 +38,11 @@ struct Team : runtime::Job {
   int64_t size = 1;  // trips of a chunk
   int threads = 1;
   std::atomic<int64_t> next{0};
+  struct alignas(64) Begun {
+    std::atomic<int64_t> pieces{0};
+  };
+  std::vector<Begun> begun;  // of each chunk; empty: chunks are whole
+  int64_t piece = 0;         // trips of one
   std::atomic<int64_t> first_failed{INT64_MAX};
   std::atomic<bool> interrupted{false};
   volatile int stop = 0;       // what workers poll
@@ -47,10 +54,24 @@ struct Team : runtime::Job {
   bool no_memory = false;
 
   void run_chunk(Context& context, BodyEntry body, Closure* closure, int64_t chunk) {
-    if (chunk > first_failed.load(std::memory_order_relaxed) || interrupted.load(std::memory_order_relaxed)) return;
     const int64_t begin = chunk * size, end = chunk + 1 == chunks ? loop->trips : begin + size;
+    if (begun.empty()) return run_part(context, body, closure, {begin, end, chunk});
+    std::atomic<int64_t>& pieces = begun[static_cast<size_t>(chunk)].pieces;
+    for (int64_t n; (n = pieces.fetch_add(1, std::memory_order_relaxed)) < kPieces;) {
+      const int64_t from = begin + n * piece;
+      if (from < end) run_part(context, body, closure, {from, std::min(from + piece, end), chunk * kPieces + n});
+    }
+  }
+
+  /// Trips of which nobody does less; they are counted in the order of iterations.
+  struct Part {
+    int64_t begin, end, number;
+  };
+  void run_part(Context& context, BodyEntry body, Closure* closure, Part part) {
+    const int64_t chunk = part.number;
+    if (chunk > first_failed.load(std::memory_order_relaxed) || interrupted.load(std::memory_order_relaxed)) return;
     context.chunk = chunk;
-    const auto result = static_cast<Status>(body(&context, closure, begin, end, chunk));
+    const auto result = static_cast<Status>(body(&context, closure, part.begin, part.end, chunk));
     if (result == Status::done) return;
     std::lock_guard lock(mutex);
     if (result == Status::interrupted) {
@@ -77,6 +98,10 @@ struct Team : runtime::Job {
       }
     } else {
       for (int64_t chunk = share; chunk < chunks; chunk += threads) run_chunk(context, body, closure, chunk);
+      if (share == 0 && !begun.empty()) {
+        // What was woken last has the most left.
+        for (int64_t chunk = chunks; --chunk > 0;) run_chunk(context, body, closure, chunk);
+      }
     }
     if (copies) {
       // After a failure as well: what earlier iterations updated counts.
@@ -151,6 +176,12 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
     rows.resize(std::max(rows.size(), static_cast<size_t>(team.chunks * loop->row_words + 8)));
     loop->partials = rows.data();
     loop->closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
+  }
+  if (team.chunks > 1 && team.chunks == threads && !loop->dynamic && loop->row_words == 0 && loop->targets == 0 &&
+      runtime::would_wake(team.threads)) {
+    const int64_t align = std::max<int64_t>(1, loop->align);
+    team.piece = ((team.size + kPieces - 1) / kPieces + align - 1) / align * align;
+    team.begun = std::vector<Team::Begun>(static_cast<size_t>(team.chunks));
   }
   team.run = Team::run_share;
   team.wait = Team::wait_for_others;

@@ -171,7 +171,10 @@ class Tiler : Arithmetic {
     Value* row = row_bytes();
     Value* together = least(over(i64(kCache / 6), row), i64(kFewRows));
     strip_ = most(most(least(over(i64(kStrip), row), i64(kMostRows)), together), i64(1));
-    Value* live = sub(over(i64(kCache), row), strip_);
+    // Of rows that are planes a worker's cache may not have enough for two steps, but its share of the last one.
+    const int64_t share = std::max(kCache, kLastCache / (shared ? workers : 1));
+    Value* near = b_.op(Opcode::le_, {row, i64(kCache / (2 * std::max<int64_t>(1, stencil_.slope_right) + 1))});
+    Value* live = sub(over(b_.select(near, i64(kCache), i64(share)), row), strip_);
     if (stencil_.slope_right > 1) live = over(live, i64(stencil_.slope_right));
     steps_ = least(least(live, trips_), i64(kMostSteps));
     if (shared && slopes > 0) {
@@ -182,8 +185,8 @@ class Tiler : Arithmetic {
     // What stays in the workers' caches is read as fast without tiles, and so is what all of them share where elements
     // take many operations; of rows that are elements barriers take the time.
     Value* bytes = mul(count_, row);
-    const int64_t own = 2 * workers * kCache;
-    Value* beyond = b_.op(Opcode::gt_, {bytes, i64(computes_more() ? std::max(own, kLastCache) : own)});
+    const int64_t own = 2 * workers * kCache, all = std::max(own, kLastCache);
+    Value* beyond = b_.op(Opcode::gt_, {bytes, computes_more() ? i64(all) : b_.select(near, i64(own), i64(all))});
     Value* elements = b_.op(Opcode::le_, {row, i64(kElements)});
     pays_ = b_.op(Opcode::and_, {b_.op(Opcode::ge_, {steps_, i64(2)}), b_.op(Opcode::or_, {beyond, elements})});
     steps_ = most(steps_, i64(1));

@@ -272,6 +272,14 @@ int default_threads() {
 
 bool in_job() { return inside_job; }
 
+bool would_wake(int threads) {
+  const Pool* pool = current.load(std::memory_order_acquire);
+  const auto others = static_cast<size_t>(threads - 1);
+  if (!pool || pool->workers.size() < others) return true;
+  return std::any_of(pool->workers.begin(), pool->workers.begin() + static_cast<ptrdiff_t>(others),
+                     [](const auto& w) { return w->asleep.load(std::memory_order_relaxed) != 0; });
+}
+
 bool run_job(Job& job, int threads) {
   if (threads < 2 || inside_job || in_openmp() || busy.test_and_set(std::memory_order_acquire)) return false;
   const int others = threads - 1;

@@ -30,6 +30,9 @@ struct Job {
 /// be started.
 bool run_job(Job&, int threads);
 
+/// Would one of so many threads have to be woken, or started, for a job?
+bool would_wake(int threads);
+
 /// Is this thread running part of a job?
 bool in_job();
 

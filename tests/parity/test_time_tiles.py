@@ -212,6 +212,31 @@ def test_stencils(f, threads):
                 assert TILED in check(f, steps, rows, threads=threads)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_planes_that_only_the_last_cache_has_room_for(threads):
+    def heat_3d(steps, a, b):
+        # pragma sequential for
+        for t in range(steps):
+            # pragma 1:-1=>parallel
+            b[1:-1, 1:-1, 1:-1] = a[1:-1, 1:-1, 1:-1] + 0.1 * (
+                a[2:, 1:-1, 1:-1] + a[:-2, 1:-1, 1:-1] - a[1:-1, 2:, 1:-1] - a[1:-1, 1:-1, :-2]
+            )
+            # pragma 1:-1=>parallel
+            a[1:-1, 1:-1, 1:-1] = b[1:-1, 1:-1, 1:-1] + 0.1 * (
+                b[2:, 1:-1, 1:-1] + b[:-2, 1:-1, 1:-1] - b[1:-1, 2:, 1:-1] - b[1:-1, 1:-1, :-2]
+            )
+
+    compiled = appy.jit(strict=True, exact=True, threads=threads)(heat_3d)
+    for shape, steps in [((40, 300, 300), 7), ((70, 200, 240), 3), ((12, 400, 300), 5)]:
+        a = np.random.default_rng(steps).random(shape)
+        got, want = [a.copy(), a.copy()], [a.copy(), a.copy()]
+        compiled(steps, *got)
+        heat_3d(steps, *want)
+        for x, y in zip(got, want):
+            np.testing.assert_array_equal(x, y)
+    assert TILED in str(appy.explain(compiled))
+
+
 @pytest.mark.parametrize(
     "f, why",
     [

@@ -20,9 +20,10 @@ using ir::Word;
 /// measured.
 constexpr int64_t kLeastColumns = 48;
 /// A blocked kernel whose sums run along memory takes less in between: of 128 columns of float64 58 us on two cores of
-/// a Zen 4, OpenBLAS 57; of 300 331 and 376, of 900 4.1 ms and 5.0, of 2000 33 and 39, of 2500 70 and 68. Of float32
-/// both take the same.
-constexpr int64_t kOwnFrom = 200, kOwnUpTo = 2000;
+/// a Zen 4, OpenBLAS 57; of 300 331 and 376, of 900 4.1 ms and 5.0, of 2000 33 and 39, of 2500 70 and 68. With sixteen
+/// threads of a Xeon of 900 4.0 and 4.1, of 1400 10.1 and 8.7. Of float32 both take the same.
+constexpr int64_t kOwnFrom = 200, kOwnUpTo = 2000, kOwnUpToWithMany = 1000;
+constexpr int64_t kMany = 8;  // threads
 
 /// A triangle as LAPACK has it.
 template <class T>
@@ -68,7 +69,7 @@ class Factored : public runtime::Kernel {
     const Lapack* const with = static_cast<int64_t>(call.args[columns_]) < kLeastColumns ? nullptr : cpu::lapack();
     // With fewer threads it may be slower, and more it is not to use.
     const bool done = with && with->threads() == call.threads &&
-                      (type_ == ir::DType::f64_ ? run<double>(*with, call.args) : run<float>(*with, call.args));
+                      (type_ == ir::DType::f64_ ? run<double>(*with, call) : run<float>(*with, call));
     by_.store(done ? with : nullptr, std::memory_order_relaxed);
     return done ? runtime::Status::done : own_->run(call);
   }
@@ -81,9 +82,9 @@ class Factored : public runtime::Kernel {
 
  private:
   template <class T>
-  bool run(const Lapack& with, const Word* args) const {
-    const Triangle<T> of = triangle<T>(args);
-    if (of.leading == 0 || is_own(of)) return false;
+  bool run(const Lapack& with, const runtime::Invocation& call) const {
+    const Triangle<T> of = triangle<T>(call.args);
+    if (of.leading == 0 || is_own(of, call.threads)) return false;
     Memory memory;
     T* const before = static_cast<T*>(memory.reserve(0, static_cast<size_t>(of.n * (of.n + 1) / 2) * sizeof(T)));
     if (!before) return false;
@@ -95,8 +96,9 @@ class Factored : public runtime::Kernel {
 
   /// Sums run along the columns that LAPACK sees of its upper triangle.
   template <class T>
-  bool is_own(const Triangle<T>& of) const {
-    return blocked_ && of.upper && sizeof(T) == sizeof(double) && of.n >= kOwnFrom && of.n <= kOwnUpTo;
+  bool is_own(const Triangle<T>& of, int64_t threads) const {
+    return blocked_ && of.upper && sizeof(T) == sizeof(double) && of.n >= kOwnFrom &&
+           of.n <= (threads > kMany ? kOwnUpToWithMany : kOwnUpTo);
   }
 
   /// Leading of 0: not as LAPACK has them.

@@ -35,19 +35,51 @@ bool share_memory(Context& c, const Traced& a, const Traced& b) {
   return a.value == b.value || (c.builder().graph().may_alias && !fresh(a) && !fresh(b));
 }
 
+/// Is the extent, or where a slice stops, no greater than the position, which is none below 0?
+bool ends_by(const Value* end, const Value* position) {
+  if (same_number(end, position)) return true;
+  if (!end->op || end->op->operands.size() != 2) return false;
+  const Value &x = *end->op->operands[0], &y = *end->op->operands[1];
+  if (end->op->code == Opcode::pymin_) return ends_by(&x, position) || ends_by(&y, position);
+  if (end->op->code != Opcode::pymax_) return false;
+  return (known_integer(&y) == 0 && ends_by(&x, position)) || (known_integer(&x) == 0 && ends_by(&y, position));
+}
+
+/// Does the axis lie before the position, or have no elements?
+bool is_before(const Tensor& view, const Axis& axis, const Value* position) {
+  if (axis.dim < 0 || axis.step != 1) return false;
+  const Value* extent = view.shape[static_cast<size_t>(axis.dim)];
+  if (known_integer(axis.start) == 0) return ends_by(extent, position);
+  // A slice has as many elements as from its start to its end, if that is behind it.
+  if (!extent->op || extent->op->code != Opcode::pymax_ || known_integer(extent->op->operands[1]) != 0) return false;
+  const ir::Op* length = extent->op->operands[0]->op;
+  return length && length->code == Opcode::sub_ && same_number(length->operands[1], axis.start) &&
+         ends_by(length->operands[0], position);
+}
+
+/// Have the two views no element of the array in common, as one dimension shows: two rows, or one behind a slice of them?
+bool are_apart(const Tensor& a, const Tensor& b) {
+  for (size_t k = 0; k < a.axes.size(); k++) {
+    const Axis &x = a.axes[k], &y = b.axes[k];
+    if (x.dim < 0 && y.dim < 0) {
+      const std::optional<int64_t> one = known_integer(x.start), other = known_integer(y.start);
+      if (one && other && *one != *other) return true;
+    }
+    if ((x.dim < 0 && is_before(b, y, x.start)) || (y.dim < 0 && is_before(a, x, y.start))) return true;
+  }
+  return false;
+}
+
 /// Are other elements read than the one that is stored, which a store may have changed by then?
 bool conflicts(Context& c, const Tensor& target, const Read& read, bool elementwise) {
   const Tensor& view = *read.view;
   if (!share_memory(c, view.base, target.base)) return false;
+  if (view.base.value == target.base.value && are_apart(target, view)) return false;
   if (!elementwise || !read.regular || view.base.value != target.base.value) return true;
   bool same = true;
   for (size_t k = 0; k < target.axes.size(); k++) {
     const Axis &to = target.axes[k], &from = view.axes[k];
     const int dim = from.dim < 0 ? -1 : read.dims[static_cast<size_t>(from.dim)];
-    if (to.dim < 0 && dim < 0) {
-      const std::optional<int64_t> a = known_integer(to.start), b = known_integer(from.start);
-      if (a && b && *a != *b) return false;  // another row
-    }
     same &= same_number(to.start, from.start) && to.dim == dim && (dim < 0 || to.step == from.step);
   }
   return !same;

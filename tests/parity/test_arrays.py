@@ -305,6 +305,59 @@ def test_what_overlaps_the_target_is_read_before_it_is_stored_to():
     np.testing.assert_array_equal(base, [0, 1, 3, 5, 7, 9, 11, 13, 15, 17])
 
 
+def column_from_those_before(A, j, k):
+    # pragma 0=>parallel 1=>reduction(sum)
+    A[1:, j] = A[1:, j] - A[1:, :j] @ A[0, :j]
+
+
+def column_from_some_before(A, j, k):
+    # pragma 0=>parallel 1=>reduction(sum)
+    A[1:, j] = A[1:, j] - A[1:, k:j] @ A[0, k:j]
+
+
+def row_from_one_before(A, j, k):
+    # pragma 0=>simd
+    A[j, 1:] = A[:j, :-1].T @ A[:j, 0]
+
+
+def column_from_itself(A, j, k):
+    # pragma 0=>parallel 1=>reduction(sum)
+    A[1:, j] = A[1:, : j + 1] @ A[0, : j + 1]
+
+
+def column_from_another(A, j, k):
+    # pragma 0=>parallel 1=>reduction(sum)
+    A[1:, j] = A[1:, :k] @ A[0, :k]
+
+
+def column_from_every_other(A, j, k):
+    # pragma 0=>parallel 1=>reduction(sum)
+    A[1:, j] = A[1:, :j:2] @ A[0, :j:2]
+
+
+@pytest.mark.parametrize(
+    "f, arrays",
+    [
+        (column_from_those_before, 0),
+        (column_from_some_before, 0),
+        (row_from_one_before, 1),  # sums of rows are added up in an array
+        (column_from_itself, 1),
+        (column_from_another, 1),
+        (column_from_every_other, 1),
+    ],
+)
+def test_what_lies_before_the_target_needs_no_copy(f, arrays):
+    compiled = appy.jit(strict=True)(f)
+    start = np.random.default_rng(0).random((9, 8))
+    assert counts(graph(compiled, start.copy(), 5, 2))[2] == arrays
+    for j in range(-8, 8):
+        for k in range(-9, 10):
+            got, want = start.copy(), start.copy()
+            compiled(got, j, k)
+            f(want, j, k)
+            np.testing.assert_allclose(got, want, rtol=1e-13)
+
+
 @appy.jit(strict=True)
 def half_guarded(a, e):
     try:

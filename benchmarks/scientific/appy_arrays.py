@@ -21,6 +21,7 @@ def azimint_naive(data, radius, npt):
 
 
 def cholesky(A):
+    # pragma sequential for
     for j in range(A.shape[0]):
         # pragma 0=>reduction(sum)
         A[j, j] = np.sqrt(A[j, j] - A[j, :j] @ A[j, :j])

@@ -1,6 +1,7 @@
 // A loop that counts from where another one stands: `for k to n - i: a[i + k] * b[i + k]` becomes `for k from i to n:
 // a[k] * b[k]`. Where all subscripts agree on it, what the loop reads then does not follow the other loop's variable,
-// which a matrix product of a triangle has to show (product.h). What keeps the length of a slice from being negative
+// which a matrix product of a triangle has to show (product.h), and begins behind the other loop's iteration, as what
+// gets something from each iteration does (right_looking.cpp). What keeps the length of a slice from being negative
 // says nothing of the iterations, and goes.
 
 #include <algorithm>
@@ -26,16 +27,15 @@ namespace {
 constexpr int64_t kFar = int64_t{1} << 50;
 constexpr Wide kMost = 8;
 
-bool equal(const Affine& a, const Affine& b) { return a.constant == b.constant && a.terms == b.terms; }
-
 /// The variable of a loop.
 bool counts(const Value& v) { return !v.op && v.index == 0 && v.block->owner && is_for(*v.block->owner); }
 
-/// What each subscript with the loop's variable adds to it; nothing where they differ, or it is the same all the time.
+/// What each subscript with the loop's variable adds to it, up to a constant that is not always the same; nothing where
+/// they differ, or it is the same all the time.
 std::optional<Affine> common_start(Ranges& ranges, const Op& loop) {
   const Value& k = *induction(loop);
   std::optional<Affine> start;
-  bool fits = true;
+  bool fits = true, same_constant = true;
   ir::walk(body_of(loop), [&](const Op& op) {
     if (!is_access(op)) return;
     for (size_t d = 0; d < op.access->offset.size(); ++d) {
@@ -49,11 +49,14 @@ std::optional<Affine> common_start(Ranges& ranges, const Op& loop) {
         fits &= c % coef == 0;
         here.add(*term, c / coef);
       }
-      fits &= !start || equal(*start, here);
+      here.constant = at.constant / coef;
+      same_constant &= at.constant % coef == 0 && (!start || start->constant == here.constant);
+      fits &= !start || start->terms == here.terms;
       start = here;
     }
   });
   if (!fits || !start || start->terms.empty()) return {};
+  if (!same_constant) start->constant = 0;
   return start;
 }
 
@@ -79,7 +82,7 @@ bool move(ir::Graph& graph, Op& loop) {
   if (constant(*loop.operands[2]) != 1) return false;
   Ranges ranges(graph);
   const auto start = common_start(ranges, loop);
-  if (!start) return false;
+  if (!start || start->constant < -kFar || start->constant > kFar) return false;
   for (const auto& [term, coef] : start->terms) {
     if (coef < -kMost || coef > kMost || !is_small(ranges.of(*term))) return false;
   }

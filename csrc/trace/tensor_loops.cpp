@@ -57,7 +57,8 @@ bool is_before(const Tensor& view, const Axis& axis, const Value* position) {
          ends_by(length->operands[0], position);
 }
 
-/// Have the two views no element of the array in common, as one dimension shows: two rows, or one behind a slice of them?
+/// Have the two views no element of the array in common, as one dimension shows: two rows, or one behind a slice of
+/// them?
 bool are_apart(const Tensor& a, const Tensor& b) {
   for (size_t k = 0; k < a.axes.size(); k++) {
     const Axis &x = a.axes[k], &y = b.axes[k];

@@ -32,6 +32,15 @@ def dots(A):
             A[i, j] = (A[i, j] - A[i, :j] @ A[j, :j]) / A[j, j]
 
 
+def slices(A):
+    # pragma sequential for
+    for j in range(A.shape[0]):
+        # pragma 0=>reduction(sum)
+        A[j, j] = np.sqrt(A[j, j] - A[j, :j] @ A[j, :j])
+        # pragma 0=>parallel 1=>reduction(sum)
+        A[j + 1 :, j] = (A[j + 1 :, j] - A[j + 1 :, :j] @ A[j, :j]) / A[j, j]
+
+
 def rows(A):
     # pragma sequential for
     for i in range(A.shape[0]):

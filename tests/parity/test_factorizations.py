@@ -70,7 +70,7 @@ def used(name, case, dtype, *columns, **variables):
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
-@pytest.mark.parametrize("name", ["columns", "dots", "rows", "upper"])
+@pytest.mark.parametrize("name", ["columns", "dots", "slices", "rows", "upper"])
 def test_large_ones_are_lapacks(name, dtype):
     assert used(name, "random", dtype, 0, 1, 40, 150) == [(0, False), (1, False), (40, False), (150, True)]
 
@@ -79,6 +79,7 @@ def test_large_ones_are_lapacks(name, dtype):
     "name, case, dtype, ours",
     [
         ("columns", "random", "f8", True),
+        ("slices", "random", "f8", True),
         ("dots", "view", "f8", True),
         ("columns", "fortran", "f8", False),
         ("columns", "random", "f4", False),
@@ -100,7 +101,7 @@ def test_any_leading_dimension(case):
     assert used("columns", case, "f8", 150) == [(150, True)]
 
 
-@pytest.mark.parametrize("name", ["columns", "rows", "upper"])
+@pytest.mark.parametrize("name", ["columns", "slices", "rows", "upper"])
 @pytest.mark.parametrize("case", ["zero", "inf", "nan", "negative", "infinite_below", "overflow_below"])
 def test_what_is_not_positive_definite(name, case):
     """Nothing of what LAPACK wrote is left: NaN and infinities are where Python has them."""

@@ -63,7 +63,7 @@ struct Team : runtime::Job {
     }
   }
 
-  /// Trips of which nobody does less; they are counted in the order of iterations.
+  /// A chunk, or a piece of one; their numbers follow the order of iterations.
   struct Part {
     int64_t begin, end, number;
   };

@@ -60,13 +60,17 @@ bool is_before(const Tensor& view, const Axis& axis, const Value* position) {
 /// Have the two views no element of the array in common, as one dimension shows: two rows, or one behind a slice of
 /// them?
 bool are_apart(const Tensor& a, const Tensor& b) {
+  const auto is_position = [](const Tensor& view, const Axis& axis) {
+    return axis.dim < 0 || is_one(view.shape[static_cast<size_t>(axis.dim)]);
+  };
   for (size_t k = 0; k < a.axes.size(); k++) {
     const Axis &x = a.axes[k], &y = b.axes[k];
-    if (x.dim < 0 && y.dim < 0) {
+    const bool one_of_a = is_position(a, x), one_of_b = is_position(b, y);
+    if (one_of_a && one_of_b) {
       const std::optional<int64_t> one = known_integer(x.start), other = known_integer(y.start);
       if (one && other && *one != *other) return true;
     }
-    if ((x.dim < 0 && is_before(b, y, x.start)) || (y.dim < 0 && is_before(a, x, y.start))) return true;
+    if ((one_of_a && is_before(b, y, x.start)) || (one_of_b && is_before(a, x, y.start))) return true;
   }
   return false;
 }

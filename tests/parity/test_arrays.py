@@ -320,6 +320,11 @@ def row_from_one_before(A, j, k):
     A[j, 1:] = A[:j, :-1].T @ A[:j, 0]
 
 
+def row_from_the_next(A, j, k):
+    # pragma 0=>parallel
+    A[0, 1:] = A[1:2, :-1] * 2.0
+
+
 def column_from_itself(A, j, k):
     # pragma 0=>parallel 1=>reduction(sum)
     A[1:, j] = A[1:, : j + 1] @ A[0, : j + 1]
@@ -340,6 +345,7 @@ def column_from_every_other(A, j, k):
     [
         (column_from_those_before, 0),
         (column_from_some_before, 0),
+        (row_from_the_next, 0),
         (row_from_one_before, 1),  # sums of rows are added up in an array
         (column_from_itself, 1),
         (column_from_another, 1),

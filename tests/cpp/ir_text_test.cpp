@@ -160,8 +160,9 @@ TEST(Text, WhatARegionIsAsAWhole) {
   const auto region = [](const std::string& header) {
     return "region @r(%n: i64, %L: f64[2,c], %x: f64[1,c]) " + header + " {\n  yield\n}\n";
   };
-  for (const char* header : {"solves(%L, %x, %x, dim 1 %L, transposed, unit)", "solves(%L, %x, %x, %n)",
-                             "factors(%L, dim 0 %x)", "factors(%L, %n, transposed)", "factors(%L, %n, transposed, blocked)"}) {
+  for (const char* header :
+       {"solves(%L, %x, %x, dim 1 %L, transposed, unit)", "solves(%L, %x, %x, %n)", "factors(%L, dim 0 %x)",
+        "factors(%L, %n, transposed)", "factors(%L, %n, transposed, blocked)"}) {
     const auto graph = parse(region(header));
     EXPECT_EQ(print(*graph), region(header));
     EXPECT_EQ(print(*clone(*graph)), region(header));

@@ -121,6 +121,13 @@ struct Team : runtime::Job {
     team.work(context, share, worker);
   }
 
+  static void deal_in_pieces(Job* job) {
+    Team& team = *static_cast<Team*>(job);
+    const int64_t align = std::max<int64_t>(1, team.loop->align);
+    team.piece = ((team.size + kPieces - 1) / kPieces + align - 1) / align * align;
+    team.begun = std::vector<Begun>(static_cast<size_t>(team.chunks));
+  }
+
   static void wait_for_others(Job* job) {
     Team& team = *static_cast<Team*>(job);
     if (*team.caller->flag == 0 || team.interrupted.load(std::memory_order_relaxed)) return;
@@ -177,13 +184,10 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
     loop->partials = rows.data();
     loop->closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
   }
-  if (team.chunks > 1 && team.chunks == threads && !loop->dynamic && loop->row_words == 0 && loop->targets == 0 &&
-      runtime::would_wake(team.threads)) {
-    const int64_t align = std::max<int64_t>(1, loop->align);
-    team.piece = ((team.size + kPieces - 1) / kPieces + align - 1) / align * align;
-    team.begun = std::vector<Team::Begun>(static_cast<size_t>(team.chunks));
-  }
   team.run = Team::run_share;
+  if (team.chunks == threads && !loop->dynamic && loop->row_words == 0 && loop->targets == 0) {
+    team.waking = Team::deal_in_pieces;
+  }
   team.wait = Team::wait_for_others;
   if (team.chunks > 1 && loop->targets > 0) team.private_size = private_words(*loop);
   if (team.private_size > 0) {

@@ -147,15 +147,7 @@ class Parser {
     out.b = array(1);
     lex_.expect(',');
     out.rows = length();
-    while (lex_.accept(',')) {
-      if (lex_.accept("transposed")) {
-        out.transposed = true;
-      } else {
-        lex_.expect("unit");
-        out.unit = true;
-      }
-    }
-    lex_.expect(')');
+    forms("transposed", out.transposed, "unit", out.unit);
     return out;
   }
 
@@ -165,16 +157,21 @@ class Parser {
     out.matrix = array(2);
     lex_.expect(',');
     out.columns = length();
+    forms("transposed", out.transposed, "blocked", out.blocked);
+    return out;
+  }
+
+  /// The end of an attribute: which of two words it says.
+  void forms(std::string_view one, bool& says_one, std::string_view other, bool& says_other) {
     while (lex_.accept(',')) {
-      if (lex_.accept("transposed")) {
-        out.transposed = true;
+      if (lex_.accept(one)) {
+        says_one = true;
       } else {
-        lex_.expect("blocked");
-        out.blocked = true;
+        lex_.expect(other);
+        says_other = true;
       }
     }
     lex_.expect(')');
-    return out;
   }
 
   Token value_token() { return lex_.expect(Kind::value, "a value (%name)"); }

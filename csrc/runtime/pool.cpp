@@ -272,19 +272,12 @@ int default_threads() {
 
 bool in_job() { return inside_job; }
 
-bool would_wake(int threads) {
-  const Pool* pool = current.load(std::memory_order_acquire);
-  const auto others = static_cast<size_t>(threads - 1);
-  if (!pool || pool->workers.size() < others) return true;
-  return std::any_of(pool->workers.begin(), pool->workers.begin() + static_cast<ptrdiff_t>(others),
-                     [](const auto& w) { return w->asleep.load(std::memory_order_relaxed) != 0; });
-}
-
 bool run_job(Job& job, int threads) {
   if (threads < 2 || inside_job || in_openmp() || busy.test_and_set(std::memory_order_acquire)) return false;
   const int others = threads - 1;
   Pool* pool = current.load(std::memory_order_acquire);
-  if (!pool || static_cast<int>(pool->workers.size()) < others) {
+  const bool grows = !pool || static_cast<int>(pool->workers.size()) < others;
+  if (grows) {
     pool = grow(others);
     if (static_cast<int>(pool->workers.size()) < others) {
       busy.clear(std::memory_order_release);
@@ -294,10 +287,10 @@ bool run_job(Job& job, int threads) {
   }
   inside_job = true;
   pool->job.store(&job, std::memory_order_relaxed);
-  const auto asleep = [](const auto& w) { return w->asleep.load(std::memory_order_relaxed) != 0; };
-  if (std::any_of(pool->workers.begin(), pool->workers.end(), asleep)) {
-    pool->caller.store(sched_getcpu(), std::memory_order_relaxed);
-  }
+  const bool asleep = std::any_of(pool->workers.begin(), pool->workers.begin() + others,
+                                  [](const auto& w) { return w->asleep.load(std::memory_order_relaxed) != 0; });
+  if (asleep) pool->caller.store(sched_getcpu(), std::memory_order_relaxed);
+  if ((asleep || grows) && job.waking) job.waking(&job);
   const auto worker = [&](int i) -> Worker& { return *pool->workers[static_cast<size_t>(i)]; };
   for (int i = 0; i < others; ++i) wake(worker(i), kOffered);
   job.run(&job, 0, 0);

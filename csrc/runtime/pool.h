@@ -21,6 +21,8 @@ int default_threads();
 /// number, or by worker 0, the caller, where that worker has not begun when the caller is through with what it has.
 struct Job {
   void (*run)(Job*, int share, int worker) = nullptr;
+  /// Called on the calling thread before anybody has a share, where threads have to be started or woken for theirs.
+  void (*waking)(Job*) = nullptr;
   /// Called on the calling thread while it waits for the others.
   void (*wait)(Job*) = nullptr;
 };
@@ -29,9 +31,6 @@ struct Job {
 /// the pool is in use by another thread, the caller is part of a job or of an OpenMP parallel region, or threads cannot
 /// be started.
 bool run_job(Job&, int threads);
-
-/// Would one of so many threads have to be woken, or started, for a job?
-bool would_wake(int threads);
 
 /// Is this thread running part of a job?
 bool in_job();

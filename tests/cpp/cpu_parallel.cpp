@@ -303,9 +303,9 @@ TEST(CpuParallel, TheFirstFailingIterationWins) {
       x[static_cast<size_t>(bad)] = 0;
       x[59999] = 0;
       x[static_cast<size_t>(std::min<int64_t>(bad + 7, n - 1))] = 0;
-      for (int n_run = 0; n_run < 2; ++n_run)
+      for (const bool asleep : {false, true}) {
         for (Isa isa : isas()) {
-          if (n_run) let_sleep();
+          if (asleep) let_sleep();
           const auto got =
               machine(*graph, {array_arg(x), array_arg(std::vector<int64_t>(x.size())), scalar_arg(word(n))}, isa, 2);
           ASSERT_EQ(got.status, runtime::Status::failed);
@@ -314,6 +314,7 @@ TEST(CpuParallel, TheFirstFailingIterationWins) {
           const auto* o = reinterpret_cast<const int64_t*>(got.memory[1].data());
           for (int64_t i = 0; i < bad; ++i) ASSERT_EQ(o[i], 1) << i;
         }
+      }
     }
   }
 }

@@ -148,6 +148,45 @@ TEST(Pool, SleepersWake) {
   }
 }
 
+TEST(Pool, JobsAreToldOfSleepersBeforeTheirSharesBegin) {
+  struct Told : Count {
+    Told() {
+      waking = [](Job* job) {
+        auto& of = *static_cast<Told*>(job);
+        of.told++;
+        if (of.calls > 0 || std::this_thread::get_id() != of.caller) of.wrong++;
+      };
+    }
+    int told = 0;
+  };
+  int told = 0;
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    Told job;
+    ASSERT_TRUE(run_job(job, 2));
+    EXPECT_LE(job.told, 1);
+    EXPECT_EQ(job.wrong, 0);
+    told += job.told;
+  }
+  EXPECT_GT(told, 0);
+}
+
+TEST(Pool, JobsOfManyCallersWhileThePoolGrows) {
+  std::vector<std::thread> callers;
+  std::atomic<int> wrong{0};
+  for (int n = 0; n < 4; ++n) {
+    callers.emplace_back([&wrong, n] {
+      for (int threads = 2; threads < 24; ++threads) {
+        Count c;
+        c.waking = [](Job* job) { static_cast<Count*>(job)->waits += 100; };
+        if (run_job(c, threads + n)) wrong += c.wrong + (c.calls != threads + n);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(Pool, OneThreadIsTheCallers) {
   Count c;
   EXPECT_FALSE(run_job(c, 1));

@@ -56,7 +56,7 @@ void Function::advance(Level& level) {
   }
 }
 
-Function::Bounds Function::bounds(const ir::Op& loop) {
+Function::Bounds Function::bounds(const ir::Op& loop, bool clamp) {
   int deepest = 0;
   for (size_t i = 0; i < 3; ++i) {
     if (is_const(loop.operands[i])) continue;
@@ -65,9 +65,9 @@ Function::Bounds Function::bounds(const ir::Op& loop) {
   }
   // A loop whose bounds do not vary around it is counted once.
   const auto at = static_cast<size_t>(deepest) + 1;
-  if (at > depth()) return bounds_here(loop);
+  if (at > depth()) return bounds_here(loop, clamp);
   Bounds b;
-  hoist(at, [&] { b = bounds_here(loop); });
+  hoist(at, [&] { b = bounds_here(loop, true); });
   return b;
 }
 
@@ -81,7 +81,7 @@ bool is_unsigned(const ir::Value& v) {
 
 }  // namespace
 
-Function::Bounds Function::bounds_here(const ir::Op& loop) {
+Function::Bounds Function::bounds_here(const ir::Op& loop, bool clamp) {
   const ir::Value *lower = loop.operands[0], *upper = loop.operands[1], *step = loop.operands[2];
   Bounds b;
   b.lower = gp(lower);
@@ -121,6 +121,8 @@ Function::Bounds Function::bounds_here(const ir::Op& loop) {
     if (!from_zero) cc_.sub(b.trips, from);
     if (from_zero && is_unsigned(*upper)) {
       // As many as it says.
+    } else if (b.step == 1 && !clamp) {
+      b.clamped = false;
     } else if (size == 1) {
       cc_.xor_(zero.r32(), zero.r32());
       cc_.cmp(to, from);
@@ -171,7 +173,7 @@ Function::Bounds Function::bounds_here(const ir::Op& loop) {
     cc_.bind(done);
   }
   if (b.step_known && (b.step == 1 || b.step == -1)) {
-    cc_.mov(b.end, hi);
+    b.end = hi;
   } else {
     times_step(b.end, b.trips, b);
     cc_.add(b.end, b.lower);
@@ -246,13 +248,18 @@ void Function::plan_targets(const ir::Block& body, std::span<const x86::Reg> car
 }
 
 void Function::emit_for(const ir::Op& op) {
-  const Bounds b = bounds(op);
-  std::vector<x86::Reg> carried = copy_inits(op, 3);
   const ir::Loop& loop = *op.loop;
-  if (loop.parallel && loop.threads != 1 && !in_outlined() && !vector_ && can_outline(op)) {
+  const bool shared = loop.parallel && loop.threads != 1 && !in_outlined() && !vector_ && can_outline(op);
+  VectorLoop* vector = nullptr;
+  if (!shared && loop.simd && !vector_ && VectorLoop::supports(*this, op)) {
+    vector = &vector_loop(op);
+  }
+  const Bounds b = bounds(op, !vector || vector->scalar_below() == 0);
+  std::vector<x86::Reg> carried = copy_inits(op, 3);
+  if (shared) {
     parallel_loop(op, b, carried);
-  } else if (loop.simd && !vector_ && VectorLoop::supports(*this, op)) {
-    simd_loop(op, b, carried);
+  } else if (vector) {
+    simd_loop(*vector, op, b, carried);
   } else {
     sequential_loop(op, b, carried);
   }
@@ -297,7 +304,7 @@ void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<cons
   const ir::Block& body = *op.blocks[0];
   Frame frame{cc_.newLabel(), cc_.newLabel(), {carried.begin(), carried.end()}};
   asmjit::Label head = cc_.newLabel();
-  if (b.known_trips <= 0) {
+  if (b.known_trips <= 0 && b.least <= 0) {
     cc_.test(b.trips, b.trips);
     cc_.jz(frame.exit);
   }

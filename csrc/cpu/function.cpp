@@ -197,7 +197,11 @@ x86::Reg Function::reg(const ir::Value* v) {
   }
   APPY_CHECK(v->op, "a block argument has no register");
   x86::Reg r = new_reg(v->type.dtype);
-  emit_pure(*v->op, r);
+  if (v->op->code == Opcode::load_) {
+    load_scalar(v->type.dtype, r, address(*v->op));
+  } else {
+    emit_pure(*v->op, r);
+  }
   bind(v, r);
   return r;
 }
@@ -208,6 +212,11 @@ x86::Xmm Function::xmm(const ir::Value* v) { return reg(v).as<x86::Xmm>(); }
 asmjit::Operand Function::xmm_or_mem(const ir::Value* v) {
   if (!bound(v) && is_const(v)) {
     return v->type.dtype == DType::f64_ ? constant64(v->op->imm) : constant32(static_cast<uint32_t>(v->op->imm));
+  }
+  if (!bound(v) && v->op && v->op->code == Opcode::load_ && folded(*v->op)) {
+    x86::Mem place = address(*v->op);
+    place.setSize(static_cast<uint32_t>(ir::size_of(v->type.dtype)));
+    return place;
   }
   return reg(v);
 }
@@ -268,6 +277,20 @@ bool joins(const ir::Op& op) {
 
 }  // namespace
 
+bool Function::folded(const ir::Op& load) const {
+  const ir::Value* v = load.result();
+  if (vector_ || load.code != Opcode::load_ || !is_float(v->type.dtype) || m_.uses[v->id] != 1) return false;
+  const ir::Op* user = m_.user[v->id];
+  const bool arithmetic = user->code == Opcode::add_ || user->code == Opcode::sub_ || user->code == Opcode::mul_ ||
+                          user->code == Opcode::div_ || user->code == Opcode::fma_;
+  if (!arithmetic || user->parent != load.parent || user->operands[1] != v) return false;
+  if (deferred(*user)) user = m_.user[user->result()->id];
+  for (const ir::Op* op = load.next; op != user; op = op->next) {
+    if (!ir::is_pure(op->code) && op->code != Opcode::load_ && op->code != Opcode::check_) return false;
+  }
+  return true;
+}
+
 bool Function::deferred(const ir::Op& op) const {
   const ir::Value* v = op.result();
   if (!v || m_.uses[v->id] != 1) return false;
@@ -300,6 +323,21 @@ bool Function::deferred(const ir::Op& op) const {
   }
 }
 
+namespace {
+
+/// A cast to an integer type that has all values of what it casts, which has a register of its own.
+bool keeps_word(const ir::Op& op) {
+  if (op.code != Opcode::cast_) return false;
+  const ir::Value& from = *op.operands[0];
+  const DType to = op.result()->type.dtype;
+  if (!from.op || (from.op->code != Opcode::load_ && !ir::is_pure(from.op->code))) return false;
+  if (from.op->code == Opcode::const_ || !ir::is_int(from.type.dtype) || !ir::is_int(to)) return false;
+  const int size = ir::size_of(to), was = ir::size_of(from.type.dtype);
+  return size == 8 || (size > was && (ir::is_signed(to) || !ir::is_signed(from.type.dtype)));
+}
+
+}  // namespace
+
 void Function::emit_block(const ir::Block& block, const std::function<void(const ir::Op&)>& terminator) {
   const size_t outside = levels_.size();
   for (const ir::Op* op = block.first; op; op = op->next) {
@@ -318,6 +356,10 @@ void Function::emit(const ir::Op& op) {
     case Opcode::const_:
       return;
     case Opcode::load_: {
+      if (folded(op)) {
+        regs_[op.result()->id] = {};  // of a first copy of the block
+        return;
+      }
       x86::Reg to = destination(op.result());
       load_scalar(op.result()->type.dtype, to, address(op));
       bind(op.result(), to);
@@ -355,6 +397,10 @@ void Function::emit(const ir::Op& op) {
   if (deferred(op) || (op.code == Opcode::wrap_ && is_wrapped_by_its_test(op))) {
     // A block may be emitted twice: what was computed on demand in the first copy is not there in the second.
     regs_[v->id] = {};
+    return;
+  }
+  if (keeps_word(op) && !targets_[v->id].isValid() && !targets_[op.operands[0]->id].isValid()) {
+    bind(v, reg(op.operands[0]));
     return;
   }
   x86::Reg to = destination(v);

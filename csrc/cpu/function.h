@@ -90,7 +90,7 @@ class Function {
   x86::Gp gp(const ir::Value*);
   x86::Xmm xmm(const ir::Value*);
   x86::Reg reg(const ir::Value*);
-  /// A float's register or, for a constant, its place in the pool.
+  /// A float's register or, for a constant or a folded load, its place in memory.
   asmjit::Operand xmm_or_mem(const ir::Value*);
   bool is_const(const ir::Value*) const;
   int64_t const_int(const ir::Value*) const;
@@ -112,6 +112,8 @@ class Function {
   /// The ops before the terminator, then f(terminator).
   void emit_block(const ir::Block&, const std::function<void(const ir::Op&)>& terminator);
   bool deferred(const ir::Op&) const;
+  /// Does scalar code leave the load to the instruction that needs its value, a float's right operand?
+  bool folded(const ir::Op& load) const;
   void jump_if(const ir::Value* condition, bool when, asmjit::Label to);
   void canonicalize(x86::Gp, ir::DType);
   void half_to_float(ir::DType, x86::Xmm to, x86::Gp from);
@@ -192,18 +194,21 @@ class Function {
     int64_t step = 1;
     x86::Gp step_reg;
     int64_t known_trips = -1;
+    bool clamped = true;                  // else trips is end - lower where there are no iterations, too
     int64_t least = 0, most = INT64_MAX;  // trips, as the code before has found out
   };
   /// to = count * step;  to += step
   void times_step(x86::Gp to, x86::Gp count, const Bounds&);
   void add_step(x86::Gp to, const Bounds&);
-  /// Trip count and end of the iteration variable (lower + trips * step).
-  Bounds bounds(const ir::Op& loop);
-  Bounds bounds_here(const ir::Op& loop);
+  /// Trip count and end of the iteration variable (lower + trips * step). Without `clamp` it is for the caller to find
+  /// out whether the loop runs at all.
+  Bounds bounds(const ir::Op& loop, bool clamp = true);
+  Bounds bounds_here(const ir::Op& loop, bool clamp);
   void emit_for(const ir::Op&);
   /// The loop over these bounds, carried values already in registers; trips may be 0.
   void sequential_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
-  void simd_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
+  VectorLoop& vector_loop(const ir::Op&);
+  void simd_loop(VectorLoop&, const ir::Op&, Bounds, std::span<const x86::Reg> carried);
   void parallel_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
   /// The poll of a loop without inner loops, if one for kStrip iterations is enough and can be had: what the poll
   /// stores is known at an iteration's start.

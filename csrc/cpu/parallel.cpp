@@ -279,7 +279,7 @@ void Function::emit_outlined(const Outlined& outlined) {
   cc_.sub(b.trips, first);
   emit_allocs_of_chunk(loop);
   if (loop.loop->simd && VectorLoop::supports(*this, loop)) {
-    simd_loop(loop, b, carried);
+    simd_loop(vector_loop(loop), loop, b, carried);
   } else {
     sequential_loop(loop, b, carried);
   }

@@ -498,10 +498,13 @@ int VectorLoop::one_vector_up_to() const {
   return lanes_;
 }
 
-void Function::simd_loop(const ir::Op& op, const Bounds& bounds, std::span<const x86::Reg> carried) {
+VectorLoop& Function::vector_loop(const ir::Op& op) {
   // Cold blocks refer to the loop after it was emitted.
   vector_loops_.push_back(std::make_shared<VectorLoop>(*this, op));
-  VectorLoop& vector = *vector_loops_.back();
+  return *vector_loops_.back();
+}
+
+void Function::simd_loop(VectorLoop& vector, const ir::Op& op, Bounds bounds, std::span<const x86::Reg> carried) {
   const int few = vector.scalar_below();
   if (few == 0 || bounds.known_trips >= 0) {
     vector.emit(bounds, carried);
@@ -520,16 +523,23 @@ void Function::simd_loop(const ir::Op& op, const Bounds& bounds, std::span<const
   };
   cc_.cmp(bounds.trips, in_one > 0 ? in_one + 1 : few);
   cc_.jae(longer);
+  const auto leave_if_none = [&] {
+    if (bounds.clamped) return;
+    cc_.cmp(bounds.end, bounds.lower);
+    cc_.jle(done);
+  };
+  leave_if_none();
+  if (!bounds.clamped) bounds.least = 1;
   if (in_one > 0) {
     Bounds few_lanes = bounds;
     few_lanes.most = in_one;
-    vector_loops_.push_back(std::make_shared<VectorLoop>(*this, op));
-    vector_loops_.back()->emit(few_lanes, carried);
+    vector_loop(op).emit(few_lanes, carried);
   } else {
     one_by_one();
   }
   aside([&] {
     cc_.bind(longer);
+    leave_if_none();  // a negative number is many
     if (in_one > 0 && in_turn) {
       asmjit::Label many = cc_.newLabel();
       cc_.cmp(bounds.trips, few);

@@ -1,4 +1,6 @@
 // Scalar code against the reference evaluator: every op on every type, on operands at the edges of the types.
+#include <regex>
+
 #include "cpu_samples.h"
 
 namespace appy::cpu::testing {
@@ -75,6 +77,41 @@ TEST(CpuScalar, CastsAndSelects) {
       }
     }
   }
+}
+
+// Loads that arithmetic does by itself, but not behind what may have changed the element.
+TEST(CpuScalar, LoadsInTheInstructionsThatNeedThem) {
+  const auto text = [](const std::string& type, const std::string& body) {
+    return "region @r(%n: i64, %x: " + type + "[1,c], %y: " + type +
+           "[1,c]) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n  for annotated %i = %zero to %n step %one {\n" +
+           std::regex_replace(body, std::regex("T"), type) + "    yield\n  }\n  yield\n}\n";
+  };
+  const std::vector<std::string> bodies = {
+      "    %a = load %x[%i] : T\n    %b = load %y[%i] : T\n    %r = sub %a, %b : T\n    store %r, %y[%i]\n",
+      "    %a = load %x[%i] : T\n    %b = load %y[%i] : T\n    %p = mul %a, %b : T\n    %c = load %x[%i] : T\n"
+      "    %r = add %c, %p : T\n    store %r, %y[%i]\n",
+      // The element is stored to between its load and its use.
+      "    %a = load %x[%i] : T\n    %b = load %y[%i] : T\n    store %a, %y[%i]\n    %r = div %a, %b : T\n"
+      "    store %r, %x[%i]\n",
+      "    %a = load %x[%i] : T\n    %b = load %y[%i] : T\n    %p = mul %a, %b : T\n    store %a, %y[%i]\n"
+      "    %r = sub %a, %p : T\n    store %r, %x[%i]\n",
+      // Twice the same, and on the left.
+      "    %b = load %y[%i] : T\n    %r = mul %b, %b : T\n    store %r, %y[%i]\n",
+      "    %b = load %y[%i] : T\n    %a = load %x[%i] : T\n    %k = lt %a, %b : bool\n    if %k {\n"
+      "      store %a, %y[%i]\n      yield\n    } else {\n      yield\n    }\n    %c = load %y[%i] : T\n"
+      "    %r = add %b, %c : T\n    store %r, %x[%i]\n"};
+  for (const std::string& body : bodies) {
+    expect_same(
+        text("f64", body),
+        {scalar_arg(word(int64_t{9})), array_arg(counting<double>(9), {9}), array_arg(counting<double>(9), {9})}, 1);
+    expect_same(text("f32", body),
+                {scalar_arg(word(int64_t{9})), array_arg(counting<float>(9), {9}), array_arg(counting<float>(9), {9})},
+                1);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  auto graph = ir::parse(text("f64", bodies[1]));
+  EXPECT_TRUE(
+      std::regex_search(code_of(*graph, Isa::avx2)->listing(), std::regex("vfmadd\\d+sd xmm\\d+, xmm\\d+, qword ptr")));
 }
 
 }  // namespace

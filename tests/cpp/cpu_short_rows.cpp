@@ -1,4 +1,5 @@
 // Rows of few elements, each of another number, that are gathered: one vector under a mask where gathers are fast.
+#include <limits>
 #include <regex>
 
 #include "cpu_harness.h"
@@ -62,6 +63,34 @@ TEST(ShortRows, GiveTheSameSums) {
       expect_same(sums(type, "for parallel annotated", start),
                   {scalar_arg(word(m)), scalar_arg(word(int64_t{0})), array_arg(begin, {m + 1}),
                    array_arg(column, {all}), floats(type, all), floats(type, 50), floats(type, m)},
+                  4, 2);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(ShortRows, MayEndBeforeTheyBegin) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
+  // Between the most and the least there are two steps, as 64 bits have it.
+  const std::vector<int64_t> begin = {9, 3, 0, kMost, kMost - 1, 40, 7, kMost, 17, 5, 3, kMost};
+  const std::vector<int64_t> end = {3, 3, 1, kLeast, kLeast + 7, kLeast, 30, kLeast + 30, 16, 39, -1, kMost};
+  const auto m = static_cast<int64_t>(begin.size());
+  std::vector<int32_t> column;
+  for (int32_t j = 0; j < 40; ++j) column.push_back((j * 7 + 3) % 50);
+  for (const std::string type : {"f64", "f32"}) {
+    for (const std::string element : {"load %v[%j]", "load %x[%q]"}) {
+      const std::string text =
+          "region @r(%m: i64, %b: i64[1,c], %e: i64[1,c], %c: i32[1,c], %v: " + type + "[1,c], %x: " + type +
+          "[1,c], %y: " + type +
+          "[1,c]) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n  %s0 = const 0.5 : " + type +
+          "\n  for parallel annotated %i = %zero to %m step %one {\n    %from = load %b[%i] : i64\n"
+          "    %to = load %e[%i] : i64\n    %s = for simd annotated %j = %from to %to step %one carry(%t = %s0) : " +
+          type + " {\n      %q0 = load %c[%j] : i32\n      %q = cast %q0 : i64\n      %a = " + element + " : " + type +
+          "\n      %u = add %t, %a : " + type +
+          "\n      yield %u\n    }\n    store %s, %y[%i]\n    yield\n  }\n  yield\n}\n";
+      expect_same(text,
+                  {scalar_arg(word(m)), array_arg(begin, {m}), array_arg(end, {m}), array_arg(column, {40}),
+                   floats(type, 40), floats(type, 50), floats(type, m)},
                   4, 2);
       if (::testing::Test::HasFatalFailure()) return;
     }

@@ -71,6 +71,7 @@ class Recorder : public Context {
   void poll() override;
   bool annotated() const override;
   Statement* statement() override;
+  std::shared_ptr<MatrixProduct>* product() override { return &product_; }
   bool auto_simd() const override { return region_.auto_simd; }
   bool for_device() const override { return region_.for_device || signature_.device >= 0; }
   int workers() const override { return region_.workers; }
@@ -242,6 +243,7 @@ class Recorder : public Context {
   bool finishing_ = false;             // only the states of checks are still to be written
   int depth_ = 0;                      // of inlined calls
   int line_ = 0;
+  std::shared_ptr<MatrixProduct> product_;  // whose loops wait for the end of an expression
   const pragma::Placed* placed_ = nullptr;  // the tensor pragma of the statement that is traced
   std::map<const pragma::Placed*, std::unique_ptr<Statement>> statements_;
   std::vector<std::pair<int, int>> returns_;  // return node and its exit number

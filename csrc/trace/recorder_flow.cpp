@@ -56,6 +56,7 @@ Outcome Recorder::execute(int node, std::vector<Slot> slots, const Stops& stops,
       if (step(instruction) == Flow::dead) return {};
       count_array(instruction);
     }
+    finish_product(*this);
 
     if (last.op == Op::return_value_) {
       Slot value = std::move(slots_.back());

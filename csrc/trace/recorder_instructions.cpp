@@ -106,6 +106,7 @@ Traced Recorder::computed(Traced t) {
 
 void Recorder::store_variable(size_t slot, Traced t) {
   t = computed(std::move(t));
+  finish_product(*this);
   if (t.kind == Kind::method || t.kind == Kind::zero_d) abort(AbortId::live_out_, "a bound method or a 0-d array");
   if (t.kind == Kind::list) abort(AbortId::live_out_, "a list");
   slots_[slot] = Slot::of({});
@@ -241,6 +242,7 @@ void Recorder::store_element(const Instruction& i, Traced container, Traced inde
     return;
   }
   Traced value = pop();
+  if (!is_tensor(value)) finish_product(*this);
   if (value.kind == Kind::scalar && is_zero_d_array(value) && !value.tag)
     value.kind = Kind::zero_d;                      // which is cast as an array is
   if (in_atomic_statement(i)) run_in_order(*this);  // x[k] = max(x[k], v)
@@ -368,7 +370,38 @@ ir::Value* Recorder::condition(const Instruction& i, bool& pops_on_jump, bool& p
   }
 }
 
+namespace {
+
+/// Does the instruction compute of values, without loops or stores, or store one at the end of an expression?
+bool continues_expression(Op op) {
+  switch (op) {
+    case Op::nop_:
+    case Op::push_null_:
+    case Op::copy_:
+    case Op::swap_:
+    case Op::load_const_:
+    case Op::load_fast_:
+    case Op::load_fast_check_:
+    case Op::load_global_:
+    case Op::load_deref_:
+    case Op::load_attr_:
+    case Op::unary_negative_:
+    case Op::binary_op_:
+    case Op::build_slice_:
+    case Op::build_tuple_:
+    case Op::store_subscr_:
+    case Op::store_slice_:
+    case Op::store_fast_:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 Recorder::Flow Recorder::step(const Instruction& i) {
+  if (!continues_expression(i.op)) finish_product(*this);
   PyObject* consts = frame_->code->co_consts;
   PyObject* names = frame_->code->co_names;
   follow_statement(i);

@@ -37,6 +37,7 @@ enum class CompareOp : uint8_t { lt, le, eq, ne, gt, ge };
 enum class UnaryOp : uint8_t { negative, positive, invert, not_ };
 
 struct Statement;
+struct MatrixProduct;
 
 /// What the semantics need of the recorder.
 class Context {
@@ -63,6 +64,8 @@ class Context {
   virtual bool annotated() const = 0;
   /// The statement that is traced, where its pragma has items (tensor_mapping.h); null: it has none.
   virtual Statement* statement() { return nullptr; }
+  /// Where a product of matrices waits for what is computed of its elements (tensor.h); null: none may.
+  virtual std::shared_ptr<MatrixProduct>* product() { return nullptr; }
   /// Do array statements have lanes without being told?
   virtual bool auto_simd() const { return true; }
   /// Is the code for a device with many workers, which arranges products by itself?

@@ -186,6 +186,8 @@ TensorRef materialised_in_order(Context&, const TensorRef&);
 Traced materialised(Context&, const Traced&);
 /// A fresh array, contents unspecified.
 TensorRef allocate(Context&, DType, std::span<ir::Value* const> shape, std::vector<Names> names = {});
+/// Are other elements read than the one that is stored, which a store may have changed by then?
+bool conflicts(Context&, const Tensor& target, const Read&, bool elementwise);
 /// The value of a statement that stores to the target, as if it were evaluated before the first store: a copy of the
 /// elements where a store may change what is still to be read. `elementwise`: the element of an index is stored at that
 /// index of the target; else it may go anywhere.
@@ -198,6 +200,28 @@ Traced updated(Context&, BinaryOp, const TensorRef& array, const Traced& value);
 void update(Context&, BinaryOp, const TensorRef& target, const Traced& value);
 /// Is it the very selection of elements that the other is?
 bool same_view(const Tensor&, const Tensor&);
+
+// tensor_epilogue.cpp
+/// A product of matrices that has an array, but no loops so far: those of a statement that takes each of its elements
+/// for one of its own may end in the product's, which have the element in a register.
+struct MatrixProduct {
+  /// What becomes of an element when its sum is complete: a value, which goes to its place when those of its group are
+  /// known. `apart`: the same of all elements, from `out`, in loops of their own.
+  struct Epilogue {
+    std::function<ir::Value*(ir::Value* sum, ir::Value* row, ir::Value* column)> value;
+    std::function<void(ir::Value*, ir::Value* row, ir::Value* column)> store;
+    std::function<void()> apart;
+  };
+  TensorRef out;
+  std::vector<TensorRef> factors;             // views
+  std::function<void(const Epilogue*)> emit;  // the loops; null: elements go to `out`
+  ir::Value* element = nullptr;               // in place of those of `out`, while an epilogue is emitted
+};
+/// Emits the loops of the product that waits, if one does.
+void finish_product(Context&);
+/// The same with `target[...] = source`, whose loops the mapping has, at their end, if that may be there; else false,
+/// and nothing is emitted.
+bool store_in_product(Context&, const Tensor& target, const TensorRef& source, const Mapping&);
 
 // tensor_index.cpp: subscripts.
 bool is_tensor_index(const Traced& container, const Traced& index);
@@ -256,7 +280,7 @@ Traced cumulate(Context&, BinaryOp, const TensorRef&, int axis, std::optional<DT
 /// the first `free` of them are the result's dimensions in order.
 TensorRef contraction(Context&, DType, std::span<const TensorRef> operands, std::span<const std::vector<int>> labels,
                       std::span<ir::Value* const> extents, int free);
-/// left @ right of two matrices, a fresh array (tensor_tiles.cpp).
+/// left @ right of two matrices, a fresh array; its loops may wait (tensor_tiles.cpp).
 TensorRef product_in_tiles(Context&, DType, const TensorRef& left, const TensorRef& right);
 Traced matmul(Context&, const Traced& a, const Traced& b, bool dot);
 Traced outer(Context&, const Traced& a, const Traced& b);

@@ -75,7 +75,17 @@ bool are_apart(const Tensor& a, const Tensor& b) {
   return false;
 }
 
-/// Are other elements read than the one that is stored, which a store may have changed by then?
+/// NumPy's "same_kind": what in-place operators may convert to.
+bool casts_same_kind(DType from, DType to) {
+  const auto kind = [](DType t) { return static_cast<int>(ir::class_of(t)); };
+  if (ir::class_of(from) == ir::class_of(to)) return true;
+  if (ir::class_of(from) == ir::TypeClass::boolean) return true;
+  if (ir::class_of(to) == ir::TypeClass::real) return kind(from) != static_cast<int>(ir::TypeClass::real);
+  return ir::class_of(from) == ir::TypeClass::uint && ir::class_of(to) == ir::TypeClass::sint;
+}
+
+}  // namespace
+
 bool conflicts(Context& c, const Tensor& target, const Read& read, bool elementwise) {
   const Tensor& view = *read.view;
   if (!share_memory(c, view.base, target.base)) return false;
@@ -90,19 +100,9 @@ bool conflicts(Context& c, const Tensor& target, const Read& read, bool elementw
   return !same;
 }
 
-/// NumPy's "same_kind": what in-place operators may convert to.
-bool casts_same_kind(DType from, DType to) {
-  const auto kind = [](DType t) { return static_cast<int>(ir::class_of(t)); };
-  if (ir::class_of(from) == ir::class_of(to)) return true;
-  if (ir::class_of(from) == ir::TypeClass::boolean) return true;
-  if (ir::class_of(to) == ir::TypeClass::real) return kind(from) != static_cast<int>(ir::TypeClass::real);
-  return ir::class_of(from) == ir::TypeClass::uint && ir::class_of(to) == ir::TypeClass::sint;
-}
-
-}  // namespace
-
 std::vector<Value*> emit_loop(Context& c, Value* lower, Value* upper, std::span<Value* const> inits,
                               ir::Loop attributes, const LoopBody& body, int64_t step) {
+  finish_product(c);
   ir::Builder& b = c.builder();
   attributes.annotated = attributes.annotated || c.annotated();
   ir::Block* outer = b.block();
@@ -249,6 +249,7 @@ class NestEmitter {
 
 void for_each(Context& c, std::span<Value* const> shape, const Mapping& mapping, const ElementValue& value,
               const ElementStore& store) {
+  finish_product(c);
   Statement* st = c.statement();
   const bool around = st && st->lanes;
   if (st) st->lanes |= mapping.lanes_said;
@@ -297,6 +298,7 @@ TensorRef computed(Context& c, const TensorRef& t, bool in_order) {
   std::vector<Read> touched = reads_of(t);
   touched.push_back(reads_of(out)[0]);
   const Mapping mapping = plan(c, {t->shape, names, t->inner, touched, !t->lanes_inside, in_order});
+  if (!in_order && store_in_product(c, *out, t, mapping)) return out;
   const auto value = [&](Index index) { return t->at(c, index).value; };
   for_each(c, t->shape, mapping, value, [&](Index i, Value* v) { c.builder().store(v, out->base.value, i); });
   return out;
@@ -371,6 +373,7 @@ void assign(Context& c, const TensorRef& target, const Traced& value) {
   std::vector<Names> names = names_of(*target);
   add_names(names, *source);
   const Mapping mapping = plan(c, {shape, names, source->inner, touched, !source->lanes_inside});
+  if (store_in_product(c, *target, source, mapping)) return;
   const auto element = [&](Index index) { return cast_element(c, source->at(c, index), target->dtype); };
   for_each(c, shape, mapping, element, store);
 }

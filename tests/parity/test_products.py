@@ -19,6 +19,7 @@ SHAPES = [
     (109, 128, 112),
     (110, 129, 257),
     (505, 7, 513),
+    (130, 40, 1024),
     (1009, 40, 31),
     (3, 700, 700),
     (490, 193, 23),
@@ -186,10 +187,13 @@ def test_no_subscript_leaves_a_tile(shape):
 
 
 def test_six_rows_are_summed_in_registers():
-    text = appy.lower(product, np.ones((8, 8)), np.ones((8, 8))).text(optimised=True)
-    # One nest in place and one in tiles, which has an array for a block of each factor beside the result.
-    assert text.count("= fma ") == 12 and text.count(" = alloc ") == 3
-    assert text.count("for parallel") == 2
+    # One nest in place and one in tiles, which has an array for a block of the left factor beside the result. Panels of
+    # the right factor are copied where registers are few, or its rows would fall into the same sets of a cache.
+    for columns in (8, 1024):
+        text = appy.lower(product, np.ones((8, 8)), np.ones((8, columns))).text(optimised=True)
+        copied = columns == 1024 or "registers(32)" not in text
+        assert text.count("= fma ") == 12 and text.count(" = alloc ") == 2 + copied
+        assert text.count("for parallel") == 2
 
 
 def test_exact_products_are_numpys():
@@ -355,7 +359,8 @@ def test_sums_stay_in_the_sixteen_registers_of_avx2(program, dtype, capfd):
     finally:
         appy.config(isa=before)
     code = capfd.readouterr()
-    loops = [part for part in re.split(r"\nL\d+:", code.out + code.err) if part.count("vfmadd231p") == 12]
+    parts = re.split(r"\nL\d+:", code.out + code.err)
+    loops = [part for part in parts if part.count("vfmadd231p") == 12 and "vbroadcast" in part]
     assert len(loops) >= 2  # where the factors lie, and in tiles
     for loop in loops:
         last = [line.start() for line in re.finditer("vfmadd231p", loop)][-1]

@@ -1,0 +1,194 @@
+"""Statements that end in the loops of a product of matrices, and those that must not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import appy
+
+
+def scaled(a, b, c, d, v):
+    # pragma 0=>parallel
+    c[:, :] = 1.5 * (a @ b) + 1.25 * c
+
+
+def in_place(a, b, c, d, v):
+    # pragma 0=>parallel 1=>simd
+    c -= a @ b
+
+
+def named(a, b, c, d, v):
+    # pragma 0=>parallel
+    made = 1.5 * (a @ b) - c
+    return made
+
+
+def broadcast(a, b, c, d, v):
+    # pragma 0=>parallel
+    c[:, :] = (a @ b) * v + d[:, :1]
+
+
+def two_products(a, b, c, d, v):
+    # pragma 0=>parallel
+    c[:, :] = a @ b + d @ b
+
+
+def twice_the_same(a, b, c, d, v):
+    # pragma 0=>parallel
+    c[:, :] = (made := a @ b) * made
+    return made
+
+
+def overlaps_a_factor(a, b, c, d, v):
+    # pragma 0=>parallel
+    a[:, :] = (a @ b)[:, :1] + 1.5 * a
+    # pragma 0=>parallel
+    d[:, :] = d + d @ d.T @ d
+
+
+def turned(a, b, c, d, v):
+    # pragma 0=>parallel
+    made = (a @ b).T + c.T
+    return made
+
+
+def shifted(a, b, c, d, v):
+    # pragma 0=>parallel
+    c[1:, :] = (a @ b)[:-1, :] + c[1:, :]
+
+
+def other_order(a, b, c, d, v):
+    # pragma 1=>parallel
+    c[:, :] = 1.5 * (a @ b) + c
+
+
+def bumped(x):
+    x += 1
+    return x[:, :1]
+
+
+def changes_a_factor_later(a, b, c, d, v):
+    # pragma 0=>parallel
+    c[:, :] = a @ b + bumped(a)
+
+
+def chosen(a, b, c, d, v):
+    # pragma 0=>parallel
+    c[:, :] = (a @ b) * (2 if v[0] < 0.5 else 3) + c
+
+
+def again_and_again(a, b, c, d, v):
+    # pragma sequential for
+    for k in range(3):
+        # pragma 0=>parallel
+        c[:, :] = 0.5 * (a @ b) + 0.25 * c
+        # pragma 0=>parallel
+        a[:, :] = a + k
+
+
+def narrower(a, b, c, d, v):
+    # pragma 0=>parallel
+    c[:, :] = a.astype(np.float32) @ b.astype(np.float32) + v
+
+
+def selected(a, b, c, d, v):
+    # pragma 0=>parallel
+    c[:, :] = np.maximum(a @ b, c) + a[:, :1]
+
+
+PROGRAMS = [
+    scaled,
+    in_place,
+    named,
+    broadcast,
+    two_products,
+    twice_the_same,
+    overlaps_a_factor,
+    turned,
+    shifted,
+    other_order,
+    changes_a_factor_later,
+    chosen,
+    again_and_again,
+    narrower,
+    selected,
+]
+
+# In place and in tiles of one block of the common dimension, and of several; ragged, and of one row or column.
+SHAPES = [(1, 1, 1), (1, 7, 5), (7, 5, 1), (13, 9, 17), (115, 130, 121), (250, 600, 77), (7, 1100, 300)]
+
+
+def arrays(shape):
+    rows, depth, columns = shape
+    rng = np.random.default_rng(sum(shape))
+    sizes = ((rows, depth), (depth, columns), (rows, columns), (rows, depth), (columns,))
+    return [rng.random(size) for size in sizes]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_a_statement_with_a_product_is_numpys(program, shape):
+    want, got = arrays(shape), arrays(shape)
+    compiled = appy.jit(strict=True, threads=2)(program)
+    expected = program(*want)
+    result = compiled(*got)
+    eps = np.finfo(np.float32 if program is narrower else np.float64).eps
+    for g, w in zip([*got, result], [*want, expected], strict=True):
+        if w is not None:
+            np.testing.assert_allclose(g, w, rtol=16 * shape[1] * eps, atol=16 * shape[1] * eps)
+
+
+def test_arrays_that_overlap():
+    """The target is the left factor, the right one, or both, by a name of its own."""
+    compiled = appy.jit(threads=2)(scaled)
+    for which in ((0, 0, 0), (0, 1, 0), (1, 0, 0)):
+        for n in (40, 150):
+            want = [np.random.default_rng(k).random((n, n)) for k in range(2)]
+            got = [x.copy() for x in want]
+            v = np.ones(n)
+            scaled(*(want[k] for k in which), want[0], v)
+            compiled(*(got[k] for k in which), got[0], v)
+            for g, w in zip(got, want, strict=True):
+                np.testing.assert_allclose(g, w, rtol=16 * n * np.finfo(float).eps)
+
+
+@pytest.mark.parametrize("program", [scaled, in_place, named], ids=lambda p: p.__name__)
+def test_sums_of_one_block_need_no_array(program):
+    """With what is done to them they go where they belong from registers; those of more blocks in loops of their own."""
+    a, b, c, d, v = arrays((8, 8, 8))
+    text = appy.lower(appy.jit(strict=True)(program), a, b, c, d, v).text(optimised=True)
+    assert text.count("for parallel") == 3  # in place, in tiles, and what several blocks left
+    in_place, in_tiles, apart = text.split("for parallel")[1:]
+    assert in_place.count("load %c[") == in_tiles.count("load %c[") == 6
+    assert apart.count("load %c[") == 1
+
+
+def test_a_turned_product_stays_apart():
+    a, b, c, d, v = arrays((8, 8, 8))
+    text = appy.lower(appy.jit(strict=True)(turned), a, b, c, d, v).text(optimised=True)
+    in_place, in_tiles, *apart = text.split("for parallel")[1:]
+    assert "%c[" not in in_place + in_tiles and "%c[" in "".join(apart)
+
+
+def test_without_a_pragma_numpys_order_of_operations_is_kept():
+    def plain(a, b, c):
+        # pragma 0=>parallel
+        d = a + 1
+        c[:, :] = 1.5 * (a @ b) + 1.25 * c
+        return d
+
+    a, b, c, _, _ = arrays((8, 8, 8))
+    want = c.copy()
+    plain(a, b, want)
+    appy.jit()(plain)(a, b, c)
+    np.testing.assert_allclose(c, want, rtol=1e-14)
+
+
+def test_a_result_that_does_not_fit_raises_before_anything_is_stored():
+    a, b, c, d, v = arrays((60, 50, 40))
+    for wrong in (c[:, :39].copy(), c[:59].copy()):
+        before = wrong.copy()
+        with pytest.raises(ValueError, match=r"operands could not be broadcast together"):
+            appy.jit(strict=True)(scaled)(a, b, wrong, d, v)
+        np.testing.assert_array_equal(wrong, before)

@@ -217,24 +217,9 @@ void Divergence::survey() {
     if ((op.code == Opcode::store_ && any) || op.code == Opcode::atomic_) widen(op.operands[0]->type.dtype);
     const bool divides = op.code == Opcode::floordiv_ || op.code == Opcode::mod_ || op.code == Opcode::rem_;
     if (any && divides && ir::is_int(op.result()->type.dtype)) widest = 8;
+    ops += any && op.code != Opcode::if_ && !ir::is_terminator(op.code);
   });
-  ops = varying_ops(*loop_.blocks[0]);
   if (widest == 0) widest = 1;
-}
-
-int Divergence::varying_ops(const ir::Block& block) const {
-  const auto varies = [&](const ir::Value* v) { return varying(v); };
-  int count = 0;
-  for (const ir::Op* op = block.first; op && !ir::is_terminator(op->code); op = op->next) {
-    if (op->code == Opcode::if_) {
-      const int a = varying_ops(*op->blocks[0]), b = varying_ops(*op->blocks[1]);
-      count += varying(op->operands[0]) ? a + b : std::max(a, b);
-      continue;
-    }
-    count += std::ranges::any_of(op->operands, varies) || std::ranges::any_of(op->results, varies);
-    for (const ir::Block* inner : op->blocks) count += varying_ops(*inner);
-  }
-  return count;
 }
 
 }  // namespace appy::cpu

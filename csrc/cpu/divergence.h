@@ -35,7 +35,7 @@ class Divergence {
   bool check_after_store = false;
   bool own_break = false;         // a break out of the simd loop itself
   bool unsupported_loop = false;  // an inner for whose per-lane trip count needs a division
-  int ops = 0;                    // varying ops; of two arms that all lanes take together the longer one's
+  int ops = 0;                    // varying ops
   size_t sums_inside = 0;         // varying carried values of the inner loop that has most
   int widest = 0;                 // bytes of the widest varying element type
   bool value_of_linear = false;   // the iteration variable is needed as a vector
@@ -45,7 +45,6 @@ class Divergence {
   bool mark(const ir::Value*);
   void find_narrow_indices();
   void survey();
-  int varying_ops(const ir::Block&) const;
 
   const ir::Op& loop_;
   std::vector<bool> varying_;

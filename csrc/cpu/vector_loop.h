@@ -271,11 +271,8 @@ class VectorLoop {
   /// A loop inside that goes down the columns of a matrix jumps from row to row, often from page to page, where no
   /// processor sees what comes next. With sums enough to compute meanwhile, it asks for the rows to come.
   void prefetch_rows(const ir::Op& load, const Place&);
-  /// Asks for what is loaded behind a loop that takes longer than memory.
+  /// Asks for what is loaded or stored behind a loop that takes longer than memory.
   void prefetch_behind(const ir::Op& loop);
-  /// Prefetches what `op` behind the loop accesses, where that is not among `known` places and can be told by now.
-  void prefetch_for(const ir::Op&, const ir::Op& loop, std::vector<Form>& known);
-  void prefetch_for_arms(const ir::Op& branch, const ir::Op& loop, const std::vector<Form>& known);
   /// Loads a uniform value into all lanes at once, where its only user computes with lanes, and multiplies it there if
   /// that is all that is done with it before: what scalars are is not sent to the lanes by way of a register. False: it
   /// is another op.

@@ -24,12 +24,13 @@ struct BlockSize {
   int64_t panel_bytes, depth, rows;
 };
 constexpr BlockSize kAvx512{256, 256, 240}, kAvx2{64, 320, 120};
-/// Panels of four vectors need no copies for that: rows of a larger right factor only would lie on too many pages. Zen
-/// 4, two threads, with copies and without: 1.44 and 1.31 ms (350 x 350 x 550), 5.0 and 4.4 (600), 403 and 441 (2500 x
-/// 3000 x 2750).
-constexpr int64_t kStays = int64_t{6} << 20;
-/// Rows so many bytes apart share the sets of the second cache with each 16th other one.
-constexpr int64_t kFewSets = 8192;
+/// Panels of four vectors need no copies for that, of factors that are read where they are as long as a panel stays in
+/// the second cache and the right factor lies on few pages. Zen 4, two threads, with copies and without: 1.36 and 1.30
+/// ms (350 x 350 x 550), 4.0 and 2.7 (2000 x 16 x 2000), 403 and 441 (2500 x 3000 x 2750).
+constexpr int64_t kDeepest = 1024, kStays = int64_t{6} << 20;
+/// Rows a multiple of so many bytes apart fall into few sets of the caches: 768 columns of float64, on a Xeon, 13 ms
+/// with copies and 18 without.
+constexpr int64_t kFewSets = 2048;
 /// The largest tile: the larger it is, the fewer times a factor is copied.
 constexpr int64_t kTileRows = 2400;
 constexpr int64_t kTileBytes = 32768;
@@ -39,6 +40,8 @@ constexpr int64_t kSmall = 104 * 104 * 104;
 constexpr int64_t kSmallGathered = 16 * 16 * 16;
 /// Rows and columns of the blocks in which the upper triangle is copied to the lower one.
 constexpr int64_t kMirrored = 32;
+/// Shares of a product in place for each worker.
+constexpr int64_t kShares = 1;
 
 class Tiles {
  public:
@@ -56,23 +59,24 @@ class Tiles {
         left_down_(runs_down(left_)),
         right_down_(runs_down(right_)),
         size_(c.registers() > 16 ? kAvx512 : kAvx2),
-        right_in_place_(may_stay(right_)),
         panel_(size_.panel_bytes / ir::size_of(dtype)),
         widest_(kTileBytes / ir::size_of(dtype)) {}
 
   bool symmetric() const { return symmetric_; }
 
   void emit(const MatrixProduct::Epilogue* epilogue) {
-    epilogue_ = epilogue;
     Value* work = mul(mul(rows_, columns_), depth_);
+    Value* small = e_.le(work, e_.i64(right_down_ ? kSmallGathered : kSmall));
     ir::Builder& b = c_.builder();
-    const ir::Op* arms = b.if_op(e_.le(work, e_.i64(right_down_ ? kSmallGathered : kSmall)), {});
+    const ir::Op* arms = b.if_op(in_panels() && !symmetric_ ? e_.either(small, stays()) : small, {});
     ir::Block* outer = b.block();
-    for (const bool small : {true, false}) {
-      b.set_block(arms->blocks[small ? 0 : 1]);
-      small ? in_place() : packed();
-      b.yield({});
-    }
+    b.set_block(arms->blocks[0]);
+    in_place(epilogue);
+    b.yield({});
+    b.set_block(arms->blocks[1]);
+    packed();
+    if (epilogue) epilogue->apart();
+    b.yield({});
     b.set_block(outer);
   }
 
@@ -80,17 +84,15 @@ class Tiles {
   using Body = std::function<void(Value*)>;
   enum class How : uint8_t { serial, parallel, simd };
 
-  /// Are panels to be read from the factor itself? Of small ones, whose rows do not fall into few sets of the second
-  /// cache, as far as can be told from the arrays at hand.
-  bool may_stay(const TensorRef& right) const {
-    const Read read = reads_of(right)[0];
-    if (c_.registers() <= 16 || right->dtype != dtype_ || runs(read) != 1) return false;
-    const Traced& base = read.view->base;
+  /// Can panels of four vectors be read from the right factor itself?
+  bool in_panels() const { return c_.registers() > 16 && right_->dtype == dtype_ && runs(reads_of(right_)[0]) == 1; }
+  /// Are they to be, of one that is not small?
+  Value* stays() {
+    const Traced& base = reads_of(right_)[0].view->base;
     const int along = base.value->type.layout == ir::Layout::f ? 0 : base.value->type.rank - 1;
-    const std::optional<int64_t> extent = c_.sample(c_.extent(base, along)), rows = c_.sample(right->shape[0]);
-    if (!extent || !rows) return false;
-    const int64_t apart = *extent * ir::size_of(dtype_);
-    return apart % kFewSets != 0 && *rows <= kStays / std::max<int64_t>(apart, 1);
+    Value* apart = scaled(c_.extent(base, along), ir::size_of(dtype_));
+    Value* fits = e_.both(e_.le(depth_, e_.i64(kDeepest)), e_.le(mul(depth_, apart), e_.i64(kStays)));
+    return e_.both(fits, e_.ne(e_.op(Opcode::mod_, {apart, e_.i64(kFewSets)}), e_.i64(0)));
   }
 
   static bool runs_down(const TensorRef& t) { return loop_order(reads_of(t), 2).back() == 0; }
@@ -128,31 +130,16 @@ class Tiles {
     c_.builder().store(v, array->base.value, index);
   }
 
-  /// Which of the blocks of the common dimension a group adds up: the first one finds nothing in the result, the only
-  /// one completes the sums.
-  struct Part {
-    Value *is_first, *is_only;
+  /// Sums in columns [low, high) and in the rows from `first` on, which end before `end`: rows past the end are the
+  /// last one again. `left` and `right` give the factors' elements for a row of the group and a column, `value` what
+  /// becomes of a sum, and `store` takes it to its place.
+  struct Parts {
+    std::function<Value*(int64_t m, Value* row, Value* k)> left;
+    std::function<Value*(Value* k, Value* column)> right;
+    std::function<Value*(Value* sum, Value* row, Value* column)> value;
+    std::function<void(Value*, Value* row, Value* column)> store;
   };
-
-  void branch(Value* condition, const std::function<void()>& then, const std::function<void()>& otherwise) {
-    if (known_true(condition)) return then();
-    ir::Builder& b = c_.builder();
-    ir::Block* around = b.block();
-    const ir::Op* arms = b.if_op(condition, {});
-    for (const bool holds : {true, false}) {
-      b.set_block(arms->blocks[holds ? 0 : 1]);
-      holds ? then() : otherwise();
-      b.yield({});
-    }
-    b.set_block(around);
-  }
-
-  /// Adds to the result, in columns [low, high) and in the rows from `first` on, which end before `end`: rows past the
-  /// end are the last one again. `left` and `right` give the factors' elements for a row of the group and a column.
-  void group(Value* first, Value* end, Value* low, Value* high, Value* depth, Part part,
-             const std::function<Value*(int64_t m, Value* row, Value* k)>& left,
-             const std::function<Value*(Value* k, Value* column)>& right,
-             const std::function<Value*(Value* column)>& place) {
+  void group(Value* first, Value* end, Value* low, Value* high, Value* depth, const Parts& parts) {
     std::array<Value*, kRows> rows;
     Value* last = sub(end, e_.i64(1));
     for (int64_t m = 0; m < kRows; m++) rows[static_cast<size_t>(m)] = m ? least(add(first, e_.i64(m)), last) : first;
@@ -164,51 +151,53 @@ class Tiles {
       ir::Loop attributes;
       attributes.annotated = true;
       sums = emit_loop(c_, e_.i64(0), depth, sums, attributes, [&](Value* k, std::span<Value* const> carried) {
-        Value* y = right(k, column);
+        Value* y = parts.right(k, column);
         std::vector<Value*> next;
         for (int64_t m = 0; m < kRows; m++) {
           const auto n = static_cast<size_t>(m);
-          next.push_back(add(carried[n], mul(left(m, rows[n], k), y)));
+          next.push_back(add(carried[n], mul(parts.left(m, rows[n], k), y)));
         }
         return next;
       });
-      put(sums, rows, place(column), part);
+      // All loads before the first store: rows past the end are one row several times.
+      for (size_t m = 0; m < rows.size(); m++) sums[m] = parts.value(sums[m], rows[m], column);
+      for (size_t m = 0; m < rows.size(); m++) parts.store(sums[m], rows[m], column);
     });
   }
 
-  /// The sums to where they belong. All loads before the first store: rows past the end are one row several times.
-  void put(std::span<Value* const> sums, std::span<Value* const> rows, Value* column, Part part) {
-    const auto put_rows = [&](bool adds, bool ends) {
-      std::vector<Value*> elements;
-      for (size_t m = 0; m < rows.size(); m++) {
-        Value* const at[] = {rows[m], column};
-        Value* sum = adds ? add(c_.builder().load(out_->base.value, at), sums[m]) : sums[m];
-        elements.push_back(ends ? epilogue_->value(sum, rows[m], column) : sum);
-      }
-      for (size_t m = 0; m < rows.size(); m++) {
-        Value* const at[] = {rows[m], column};
-        if (ends) {
-          epilogue_->store(elements[m], rows[m], column);
-        } else {
-          c_.builder().store(elements[m], out_->base.value, at);
-        }
-      }
+  void in_place(const MatrixProduct::Epilogue* epilogue) {
+    Parts parts;
+    parts.left = [&](int64_t, Value* row, Value* k) { return element(left_, row, k); };
+    parts.right = [&](Value* k, Value* column) { return element(right_, k, column); };
+    parts.value = [&](Value* sum, Value* row, Value* column) {
+      return epilogue ? epilogue->value(sum, row, column) : sum;
     };
-    const auto put_first = [&] {
-      if (!epilogue_) return put_rows(false, false);
-      branch(
-          part.is_only, [&] { put_rows(false, true); }, [&] { put_rows(false, false); });
+    parts.store = [&](Value* v, Value* row, Value* column) {
+      epilogue ? epilogue->store(v, row, column) : put(v, row, column);
     };
-    branch(part.is_first, put_first, [&] { put_rows(true, false); });
+    Value* groups = ceiling(rows_, e_.i64(kRows));
+    if (!in_panels()) {
+      loop(How::parallel, e_.i64(0), groups,
+           [&](Value* g) { group(scaled(g, kRows), rows_, e_.i64(0), columns_, depth_, parts); });
+      return;
+    }
+    // Each worker goes down its rows with one panel after the other.
+    Value* shares = least(groups, e_.i64(std::max(1, c_.workers()) * kShares));
+    Value* height = ceiling(groups, at_least_one(shares));
+    loop(How::parallel, e_.i64(0), shares, [&](Value* share) {
+      Value* first = mul(share, height);
+      Value* last = least(add(first, height), groups);
+      loop(How::serial, e_.i64(0), ceiling(columns_, e_.i64(panel_)), [&](Value* p) {
+        Value* low = scaled(p, panel_);
+        Value* high = least(add(low, e_.i64(panel_)), columns_);
+        loop(How::serial, first, last, [&](Value* g) { group(scaled(g, kRows), rows_, low, high, depth_, parts); });
+      });
+    });
   }
 
-  void in_place() {
-    loop(How::parallel, e_.i64(0), ceiling(rows_, e_.i64(kRows)), [&](Value* g) {
-      group(
-          scaled(g, kRows), rows_, e_.i64(0), columns_, depth_, {e_.boolean(true), e_.boolean(true)},
-          [&](int64_t, Value* row, Value* k) { return element(left_, row, k); },
-          [&](Value* k, Value* column) { return element(right_, k, column); }, [](Value* column) { return column; });
-    });
+  void put(Value* v, Value* row, Value* column) {
+    Value* const at[] = {row, column};
+    c_.builder().store(v, out_->base.value, at);
   }
 
   /// The elements below the diagonal from those above it: the same products, added up in the same order.
@@ -246,9 +235,6 @@ class Tiles {
       Value* to = least(add(from, width), columns_);
       tile_of(top, bottom, from, to, blocks, block_depth);
     });
-    if (epilogue_)
-      branch(
-          e_.eq(blocks, e_.i64(1)), [] {}, epilogue_->apart);
   }
 
   Value* width_of(Value* columns, Value* across) {
@@ -292,18 +278,25 @@ class Tiles {
 
   void tile_of(Value* top, Value* bottom, Value* from, Value* to, Value* blocks, Value* block_depth) {
     Value* const left_size[] = {e_.i64(size_.rows * size_.depth)};
-    Value* const right_size[] = {e_.i64((size_.depth + 1) * widest_)};
+    Value* const right_size[] = {e_.i64(size_.depth * widest_)};
     const TensorRef left = allocate(c_, dtype_, left_size), right = allocate(c_, dtype_, right_size);
+    loop(How::serial, top, bottom, [&](Value* i) {
+      // A group of rows computes the panels that its first row begins in, or before.
+      Value* begin = symmetric_ ? e_.op(Opcode::pymax_, {from, sub(i, e_.i64(kRows + panel_))}) : from;
+      loop(How::simd, begin, to, [&](Value* j) {
+        Value* const at[] = {i, j};
+        c_.builder().store(e_.number(dtype_, 0), out_->base.value, at);
+      });
+    });
     loop(How::serial, e_.i64(0), blocks, [&](Value* block) {
       Value* first = mul(block, block_depth);
       Value* depth = sub(least(add(first, block_depth), depth_), first);
-      if (!right_in_place_) copy_right(right, from, to, first, depth);
+      copy_right(right, from, to, first, depth);
       loop(How::serial, e_.i64(0), ceiling(sub(bottom, top), e_.i64(size_.rows)), [&](Value* b) {
         Value* begin = add(top, scaled(b, size_.rows));
         Value* end = least(add(begin, e_.i64(size_.rows)), bottom);
         copy_left(left, begin, end, first, depth);
-        const Part part = {e_.is_zero(block), e_.eq(blocks, e_.i64(1))};
-        block_product(left, right, begin, end, from, to, first, depth, part);
+        block_product(left, right, begin, end, from, to, depth);
       });
     });
   }
@@ -318,7 +311,7 @@ class Tiles {
 
   /// The right factor's panels lie one after the other, rows of a panel one below the other.
   Value* in_panel(Value* panel, Value* k, Value* column) {
-    return add(add(scaled(panel, (size_.depth + 1) * panel_), scaled(k, panel_)), column);
+    return add(add(scaled(panel, size_.depth * panel_), scaled(k, panel_)), column);
   }
 
   Value* columns_of(Value* panel, Value* from, Value* to) {
@@ -368,7 +361,7 @@ class Tiles {
   }
 
   void block_product(const TensorRef& left, const TensorRef& right, Value* top, Value* bottom, Value* from, Value* to,
-                     Value* offset, Value* depth, Part part) {
+                     Value* depth) {
     Value* groups = ceiling(sub(bottom, top), e_.i64(kRows));
     loop(How::serial, e_.i64(0), ceiling(sub(to, from), e_.i64(panel_)), [&](Value* p) {
       Value* start = add(from, scaled(p, panel_));
@@ -377,16 +370,18 @@ class Tiles {
       loop(How::serial, e_.i64(0), least(groups, above), [&](Value* g) {
         Value* row = scaled(g, kRows);
         Value* corner = in_block(row, e_.i64(0));
-        group(
-            add(top, row), bottom, e_.i64(0), columns_of(p, from, to), depth, part,
-            [&](int64_t m, Value*, Value* k) {
-              return load(
-                  left, add(add(corner, e_.i64(left_down_ ? m : m * size_.depth)), scaled(k, left_down_ ? kRows : 1)));
-            },
-            [&](Value* k, Value* j) {
-              return right_in_place_ ? element(right_, add(offset, k), add(start, j)) : load(right, in_panel(p, k, j));
-            },
-            [&](Value* j) { return add(start, j); });
+        Parts parts;
+        parts.left = [&](int64_t m, Value*, Value* k) {
+          Value* start_of_row = add(corner, e_.i64(left_down_ ? m : m * size_.depth));
+          return load(left, add(start_of_row, scaled(k, left_down_ ? kRows : 1)));
+        };
+        parts.right = [&](Value* k, Value* j) { return load(right, in_panel(p, k, j)); };
+        parts.value = [&](Value* sum, Value* i, Value* j) {
+          Value* const at[] = {i, add(start, j)};
+          return add(c_.builder().load(out_->base.value, at), sum);
+        };
+        parts.store = [&](Value* v, Value* i, Value* j) { put(v, i, add(start, j)); };
+        group(add(top, row), bottom, e_.i64(0), columns_of(p, from, to), depth, parts);
       });
     });
   }
@@ -399,9 +394,7 @@ class Tiles {
   const bool symmetric_;               // the left factor is the right one's transpose
   const bool left_down_, right_down_;  // neighbours in memory lie below each other
   const BlockSize size_;
-  const bool right_in_place_;     // no panels are copied
   const int64_t panel_, widest_;  // columns of a panel, and of the widest tile
-  const MatrixProduct::Epilogue* epilogue_ = nullptr;
 };
 
 }  // namespace

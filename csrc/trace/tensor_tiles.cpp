@@ -27,7 +27,7 @@ constexpr BlockSize kAvx512{256, 256, 240}, kAvx2{64, 320, 120};
 /// Panels of four vectors need no copies for that, of factors that are read where they are as long as a panel stays in
 /// the second cache and the right factor lies on few pages. Zen 4, two threads, with copies and without: 1.36 and 1.30
 /// ms (350 x 350 x 550), 4.0 and 2.7 (2000 x 16 x 2000), 403 and 441 (2500 x 3000 x 2750).
-constexpr int64_t kDeepest = 1024, kStays = int64_t{6} << 20;
+constexpr int64_t kDeepest = 512, kStays = int64_t{6} << 20;
 /// Rows a multiple of so many bytes apart fall into few sets of the caches: 768 columns of float64, on a Xeon, 13 ms
 /// with copies and 18 without.
 constexpr int64_t kFewSets = 2048;
@@ -40,8 +40,8 @@ constexpr int64_t kSmall = 104 * 104 * 104;
 constexpr int64_t kSmallGathered = 16 * 16 * 16;
 /// Rows and columns of the blocks in which the upper triangle is copied to the lower one.
 constexpr int64_t kMirrored = 32;
-/// Shares of a product in place for each worker.
-constexpr int64_t kShares = 1;
+/// With fewer groups of rows for each worker columns of a product in place are divided, too.
+constexpr int64_t kGroupsOfEach = 4;
 
 class Tiles {
  public:
@@ -181,13 +181,19 @@ class Tiles {
            [&](Value* g) { group(scaled(g, kRows), rows_, e_.i64(0), columns_, depth_, parts); });
       return;
     }
-    // Each worker goes down its rows with one panel after the other.
-    Value* shares = least(groups, e_.i64(std::max(1, c_.workers()) * kShares));
-    Value* height = ceiling(groups, at_least_one(shares));
-    loop(How::parallel, e_.i64(0), shares, [&](Value* share) {
-      Value* first = mul(share, height);
+    // Each worker goes down its rows with one panel after the other; where there are few rows, down fewer with some of
+    // the panels.
+    Value* workers = e_.i64(std::max(1, c_.workers()));
+    Value* many = e_.ge(groups, scaled(workers, kGroupsOfEach));
+    Value* height = e_.select(many, ceiling(groups, workers), e_.i64(1));
+    Value* strips = e_.select(many, e_.i64(1), ceiling(scaled(workers, kGroupsOfEach), at_least_one(groups)));
+    Value* panels = ceiling(columns_, e_.i64(panel_));
+    Value* width = ceiling(panels, strips);
+    loop(How::parallel, e_.i64(0), mul(ceiling(groups, height), strips), [&](Value* share) {
+      Value* first = mul(e_.op(Opcode::floordiv_, {share, strips}), height);
       Value* last = least(add(first, height), groups);
-      loop(How::serial, e_.i64(0), ceiling(columns_, e_.i64(panel_)), [&](Value* p) {
+      Value* from = mul(e_.op(Opcode::mod_, {share, strips}), width);
+      loop(How::serial, from, least(add(from, width), panels), [&](Value* p) {
         Value* low = scaled(p, panel_);
         Value* high = least(add(low, e_.i64(panel_)), columns_);
         loop(How::serial, first, last, [&](Value* g) { group(scaled(g, kRows), rows_, low, high, depth_, parts); });

@@ -372,12 +372,12 @@ ir::Value* Recorder::condition(const Instruction& i, bool& pops_on_jump, bool& p
 
 namespace {
 
-/// Does the instruction compute of values, without loops or stores, or store one at the end of an expression?
+/// Does the instruction compute of values, without loops or stores, or store one at the end of an expression? Of a
+/// value that is copied, as in `x = y = a @ b`, nobody knows who takes it last.
 bool continues_expression(Op op) {
   switch (op) {
     case Op::nop_:
     case Op::push_null_:
-    case Op::copy_:
     case Op::swap_:
     case Op::load_const_:
     case Op::load_fast_:

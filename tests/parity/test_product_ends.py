@@ -40,6 +40,15 @@ def twice_the_same(a, b, c, d, v):
     return made
 
 
+def stored_twice(a, b, c, d, v):
+    e = np.zeros(c.shape)
+    # pragma 0=>parallel
+    c[:, :] = e[:, :] = a @ b
+    # pragma 0=>parallel
+    c[:, :] = e[:, :] = 2 * (a @ b) + e
+    return e
+
+
 def overlaps_a_factor(a, b, c, d, v):
     # pragma 0=>parallel
     a[:, :] = (a @ b)[:, :1] + 1.5 * a
@@ -104,6 +113,7 @@ PROGRAMS = [
     broadcast,
     two_products,
     twice_the_same,
+    stored_twice,
     overlaps_a_factor,
     turned,
     shifted,

@@ -53,7 +53,10 @@ Outcome Recorder::execute(int node, std::vector<Slot> slots, const Stops& stops,
             graph_->add_loc(frame_->file, line_, std::max(instruction.position.column, 0), frame_->inlined_at));
       }
       if ((splits && i == n.last) || instruction.op == Op::return_value_) break;
-      if (step(instruction) == Flow::dead) return {};
+      if (step(instruction) == Flow::dead) {
+        product_.reset();
+        return {};
+      }
       count_array(instruction);
     }
     finish_product(*this);

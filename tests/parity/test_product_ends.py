@@ -209,3 +209,23 @@ def test_a_result_that_does_not_fit_raises_before_anything_is_stored():
         with pytest.raises(ValueError, match=r"operands could not be broadcast together"):
             appy.jit(strict=True)(scaled)(a, b, wrong, d, v)
         np.testing.assert_array_equal(wrong, before)
+
+
+def unbound_behind_a_product(a, b, c, x):
+    # pragma sequential for
+    for k in range(3):
+        if k == 1:
+            del x
+            # pragma 0=>parallel
+            c[:, :] = (a @ b) * x
+        # pragma 0=>parallel
+        c[:, :] = c + a @ b
+
+
+def test_a_path_may_end_before_the_product_is_needed():
+    a, b, c, _, _ = arrays((9, 8, 7))
+    want = c.copy()
+    for function, out in ((unbound_behind_a_product, want), (appy.jit(unbound_behind_a_product), c)):
+        with pytest.raises(UnboundLocalError):
+            function(a, b, out, 2.0)
+    np.testing.assert_allclose(c, want, rtol=1e-13)

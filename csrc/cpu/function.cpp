@@ -1,5 +1,6 @@
 #include "cpu/function.h"
 
+#include "ir/typing.h"
 #include "support/check.h"
 
 namespace appy::cpu {
@@ -325,15 +326,14 @@ bool Function::deferred(const ir::Op& op) const {
 
 namespace {
 
-/// A cast to an integer type that has all values of what it casts, which has a register of its own.
+/// A cast between integers that leaves the canonical word as it is, of what has a register of its own.
 bool keeps_word(const ir::Op& op) {
   if (op.code != Opcode::cast_) return false;
   const ir::Value& from = *op.operands[0];
   const DType to = op.result()->type.dtype;
   if (!from.op || (from.op->code != Opcode::load_ && !ir::is_pure(from.op->code))) return false;
   if (from.op->code == Opcode::const_ || !ir::is_int(from.type.dtype) || !ir::is_int(to)) return false;
-  const int size = ir::size_of(to), was = ir::size_of(from.type.dtype);
-  return size == 8 || (size > was && (ir::is_signed(to) || !ir::is_signed(from.type.dtype)));
+  return ir::size_of(to) == 8 || ir::widens(from.type.dtype, to);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ void VectorLoop::prefetch_behind(const ir::Op& loop) {
     const Form form = address_form(*op);
     const auto same = [&](const Form& f) { return same_form(f, form) && f.offset == form.offset; };
     if (std::ranges::any_of(known, same)) continue;
-    const ir::DType type = op->code == Opcode::load_ ? op->result()->type.dtype : op->operands[0]->type.dtype;
+    const ir::DType type = form.view->type.dtype;
     const int element = ir::size_of(type);
     bool along = false;
     const auto whole_vectors = [&](const auto& term) {

@@ -103,6 +103,14 @@ bool accepts(Combiner combiner, DType t) {
   return code == Opcode::const_ || accepts(code, t);
 }
 
+bool widens(DType from, DType to) {
+  if (from == to || from == DType::bool_) return true;
+  const bool small = size_of(from) < size_of(to);
+  if (is_real(to)) return small;  // 11 bits hold 8, 24 hold 16, 53 hold 32
+  if (is_real(from)) return false;
+  return small && (is_signed(to) || !is_signed(from));
+}
+
 Word quiet_nan(DType t) {
   switch (t) {
     case DType::f16_:

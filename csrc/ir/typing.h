@@ -20,6 +20,9 @@ std::string type_fault(Opcode, DType result, std::span<Value* const> operands);
 /// May a loop-carried value or an atomic update of this type combine so?
 bool accepts(Combiner, DType);
 
+/// Does every number of `from` convert to `to` unchanged?
+bool widens(DType from, DType to);
+
 /// The NaN that is written `nan`: positive, quiet, without a payload.
 Word quiet_nan(DType);
 

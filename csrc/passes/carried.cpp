@@ -16,7 +16,7 @@ using ir::Value;
 namespace {
 
 /// Every value of `narrow` is one of `wide`, and comes back from there unchanged.
-bool widens(DType narrow, DType wide) {
+bool comes_back(DType narrow, DType wide) {
   if (ir::is_real(wide)) return ir::is_real(narrow) && ir::size_of(narrow) < ir::size_of(wide);
   return wide == DType::i64_ && ir::is_int(narrow) && ir::size_of(narrow) < 8;
 }
@@ -63,7 +63,7 @@ class Carrier {
     if (!next || next->code != Opcode::cast_) return false;
     Value* made = next->operands[0];
     const DType type = made->type.dtype;
-    if (!widens(type, arg(k)->type.dtype)) return false;
+    if (!comes_back(type, arg(k)->type.dtype)) return false;
     const Uses uses(graph_);
     if (uses.of(*loop_.results[k]).empty() || uses.of(*next->result()).size() != 1) return false;
     // The state of a check or poll would need the wide value.

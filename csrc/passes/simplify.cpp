@@ -218,17 +218,6 @@ bool is_positive(const Value& v, int depth) {
          (is_positive(b, depth - 1) && is_not_negative(a, depth - 1));
 }
 
-/// Every value of `from` is one of `to`.
-bool widens(DType from, DType to) {
-  if (from == to || from == DType::bool_) return true;
-  if (to == DType::bool_) return false;
-  const int a = ir::size_of(from), c = ir::size_of(to);
-  if (ir::is_real(from)) return ir::is_real(to) && a <= c;
-  if (ir::is_real(to)) return 2 * a <= c;
-  if (ir::is_signed(from)) return ir::is_signed(to) && a <= c;
-  return ir::is_signed(to) ? a < c : a <= c;
-}
-
 /// min(a, b) == a is a <= b.
 Value* Rules::compared_extremum(Value* extremum, Value* v) {
   const Op* e = extremum->op;

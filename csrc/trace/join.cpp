@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "ir/typing.h"
 #include "runtime/scalar.h"
 #include "trace/semantics.h"
 #include "trace/tagged.h"
@@ -27,15 +28,6 @@ bool exact_in(DType from, ir::Word word, DType to) {
   const auto as = [](DType a, DType b, ir::Word w) { return runtime::convert_word(a, b, w); };
   const auto x = std::bit_cast<double>(as(from, DType::f64_, word));
   return x != x || std::bit_cast<double>(as(to, DType::f64_, as(DType::f64_, to, std::bit_cast<ir::Word>(x)))) == x;
-}
-
-/// Does every number of `from` convert to `to` unchanged?
-bool widens(DType from, DType to) {
-  if (from == to || from == DType::bool_) return true;
-  const bool small = ir::size_of(from) < ir::size_of(to);
-  if (ir::is_real(to)) return small;  // 11 bits hold 8, 24 hold 16, 53 hold 32
-  if (ir::is_real(from)) return false;
-  return small && (ir::is_signed(to) || !ir::is_signed(from));
 }
 
 bool chooses(Opcode code) {

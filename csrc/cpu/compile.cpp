@@ -118,6 +118,7 @@ std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, const Options& 
   code.setErrorHandler(&errors);
   if (options.keep_listing) code.setLogger(&logger);
   Compiler cc(&code);
+  cc.addEncodingOptions(asmjit::EncodingOptions::kOptimizedAlign);  // few long nops, which are executed
 #ifdef APPY_VERIFY_PASSES
   cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateIntermediate |
                           asmjit::DiagnosticOptions::kValidateAssembler);

@@ -1,15 +1,18 @@
 // Loop fusion: two loops of one block that may run out of order and count the same become one, where an iteration of
 // the later one touches nothing that another iteration of the earlier one touches. What the first stores and the
-// second loads is then forwarded in a register (cse), and an array that nothing else reads goes away (dce).
+// second loads is then forwarded in a register (cse), and an array that nothing else reads goes away (dce). Loops that
+// only read may begin at different numbers.
 //
 // The method is the classical one (Kennedy and McKinley, "Maximizing loop parallelism and improving data locality via
 // loop fusion and distribution", 1993), greedy from the first loop on.
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ir/builder.h"
 #include "passes/loops.h"
 #include "passes/range.h"
 #include "passes/subscripts.h"
@@ -27,6 +30,8 @@ namespace {
 constexpr std::string_view kStage = "fuse";
 /// Arrays that one innermost loop runs through at the same time: beyond that the streams disturb each other.
 constexpr size_t kMostViews = 16;
+/// What loops read that are further apart is not in the first cache any more.
+constexpr Wide kMostApart = 64;
 
 bool has_checks(const Op& loop) {
   bool found = false;
@@ -133,10 +138,7 @@ class Fuser {
     for (const Value* v : b.operands) {
       if (v->op == &a) return false;
     }
-    Ranges ranges(graph_);
-    for (size_t k = 0; k < 3; ++k) {
-      if (!equal(ranges, *a.operands[k], *b.operands[k], b)) return false;
-    }
+    if (!apart_by(a, b)) return false;
     // A check that fails finds everything before it done, and nothing after it.
     if ((has_checks(a) && writes_lasting(b)) || (has_checks(b) && writes_lasting(a))) return false;
     // All iterations of the first loop come before those of the second, which may fail earlier on.
@@ -214,6 +216,29 @@ class Fuser {
       if (!same_number(*a.op->operands[k], *b.op->operands[k])) return false;
     }
     return true;
+  }
+
+  /// By how much the variable of `b` is more than that of `a`, where they count the same. Other than 0 only where both
+  /// loops just read, as the iterations of one then do not mind which one of the other they meet.
+  std::optional<int64_t> apart_by(const Op& a, const Op& b) const {
+    Ranges ranges(graph_);
+    if (!equal(ranges, *a.operands[2], *b.operands[2], b)) return {};
+    if (equal(ranges, *a.operands[0], *b.operands[0], b) && equal(ranges, *a.operands[1], *b.operands[1], b)) return 0;
+    if (!only_loads(a) || !only_loads(b)) return {};
+    Affine from = ranges.affine(*b.operands[0], b), to = ranges.affine(*b.operands[1], b);
+    from.add(ranges.affine(*a.operands[0], b), -1);
+    to.add(ranges.affine(*a.operands[1], b), -1);
+    if (!from.is_constant() || !to.is_constant() || from.constant != to.constant) return {};
+    if (from.constant < -kMostApart || from.constant > kMostApart) return {};
+    return static_cast<int64_t>(from.constant);
+  }
+
+  static bool only_loads(const Op& loop) {
+    bool only = true;
+    ir::walk(body_of(loop), [&](const Op& op) {
+      only &= ir::is_pure(op.code) || op.code == Opcode::load_ || op.code == Opcode::poll_ || op.code == Opcode::yield_;
+    });
+    return only;
   }
 
   static bool equal(Ranges& ranges, const Value& a, const Value& b, const Op& where) {
@@ -301,8 +326,15 @@ class Fuser {
 
   void merge(Op& first, Op& second) {
     Block &into = body_of(first), &from = body_of(second);
+    Value* variable = induction(first);
+    if (const int64_t distance = *apart_by(first, second); distance != 0) {
+      ir::Builder b(graph_);
+      b.set_loc(second.loc);
+      b.set_before(into.last);
+      variable = b.op(Opcode::add_, {variable, b.i64(distance)});
+    }
     std::vector<Value*> to(graph_.value_count());
-    to[induction(second)->id] = induction(first);
+    to[induction(second)->id] = variable;
     const auto offset = static_cast<int>(first.results.size());
     for (size_t k = 0; k < second.results.size(); ++k) {
       const Value* arg = from.args[1 + k];

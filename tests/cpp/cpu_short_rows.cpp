@@ -52,6 +52,20 @@ TEST(ShortRows, OneVectorWhereRowsHaveNumbersOfTheirOwn) {
     EXPECT_EQ(gathers(text, true), gathers(text, false)) << text;
 }
 
+TEST(ShortRows, BeginWithALineWhereTheyEndAtRandom) {
+  // The scalar loop alone: rows of known lengths need no place of their own.
+  const auto lines = [](const std::string& text) {
+    auto graph = ir::parse(text);
+    EXPECT_EQ(ir::verify(*graph), "") << text;
+    passes::find("reductions")->run(*graph);
+    const std::string listing = code_of(*graph, Isa::avx512)->listing();
+    static const std::regex head("align 64\nL\\d+:\nvmovsd");
+    return std::distance(std::sregex_iterator(listing.begin(), listing.end(), head), std::sregex_iterator());
+  };
+  EXPECT_EQ(lines(sums("f64")), 1);
+  EXPECT_EQ(lines(sums("f64", "for parallel annotated", "0.0", "%one")), 0);
+}
+
 TEST(ShortRows, GiveTheSameSums) {
   for (const char* type : {"f64", "f32"}) {
     for (const char* start : {"0.0", "-0.0", "1.0"}) {

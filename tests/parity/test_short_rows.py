@@ -3,6 +3,7 @@ pointers that do not ascend. There are enough of them to be added up in blocks (
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -165,6 +166,42 @@ def test_rows_of_neighbours_in_memory() -> None:
         plain(ptr, val, expected)
         appy.jit(strict=True)(plain)(ptr, val, got)
         np.testing.assert_array_equal(got, expected)
+
+
+def begin_to_end(ptr: Any, val: Any, y: Any) -> None:
+    # pragma parallel for
+    for i in range(len(ptr) - 1):
+        s = 0.0
+        for j in range(ptr[i], ptr[i + 1]):
+            s += val[j]
+        y[i] = s
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 40, 700])
+def test_the_first_pointer_and_the_last_may_be_the_extremes(rows: int) -> None:
+    # One inspector finds the least of all pointers but the last and the greatest of all but the first.
+    rng = np.random.default_rng(rows)
+    val = rng.integers(-8, 9, 50).astype(np.float64)
+    compiled = appy.jit(begin_to_end)
+    for kind in (np.int32, np.int64, np.uint8):
+        for where in {0, 1, rows // 2, rows - 1, rows}:
+            for extreme in (-50, -51, 0, 50, 51, 60):
+                ptr = np.sort(rng.integers(10, 40, rows + 1))[:: rng.choice([-1, 1])].astype(kind)
+                ptr[where] = extreme % 256 if kind == np.uint8 else extreme
+                expected, got = np.zeros(rows), np.zeros(rows)
+                errors: list[str] = []
+                for function, y in ((begin_to_end, expected), (compiled, got)):
+                    try:
+                        function(ptr, val, y)
+                        errors.append("")
+                    except IndexError as error:
+                        errors.append(str(error))
+                assert errors[0] == errors[1]
+                if not errors[0]:
+                    np.testing.assert_array_equal(got, expected)
+    lowered = appy.lower(compiled, np.arange(9), val, np.zeros(8))
+    assert lowered is not None
+    assert re.findall("carry.minimum .*maximum ", lowered.text(optimised=True))
 
 
 def repeated(ptr: Any, idx: Any, val: Any, x: Any, y: Any, times: int) -> None:

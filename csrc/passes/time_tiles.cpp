@@ -41,10 +41,12 @@ namespace {
 
 constexpr std::string_view kStage = "time_tiles";
 
-// Bytes: of a second-level cache, of a first-level one, and what a tile has at least for its loops to be long enough.
+// Bytes: of a second-level cache, of a first-level one, and what a tile has at least for its loops to be long enough,
+// and where there would not be one for each worker.
 constexpr int64_t kCache = int64_t{768} << 10;
 constexpr int64_t kStrip = int64_t{16} << 10;
 constexpr int64_t kTile = int64_t{64} << 10;
+constexpr int64_t kShortTile = int64_t{8} << 10;
 // Bytes of a last-level cache; operations for each byte of an element's operands and results that take as long as its
 // way from there.
 constexpr int64_t kLastCache = int64_t{16} << 20;
@@ -192,7 +194,9 @@ class Tiler : Arithmetic {
     steps_ = most(steps_, i64(1));
     blocks_ = i64(1);
     if (!shared) return;
-    Value* block = most(block_of(steps_), over(i64(kTile), row));
+    // Loops that are somewhat short cost less than workers with nothing to do.
+    Value* long_enough = least(over(i64(kTile), row), most(over(count_, i64(workers)), over(i64(kShortTile), row)));
+    Value* block = most(block_of(steps_), long_enough);
     Value* long_ones = least(over(count_, times(block, 2)), i64(kBlocks * workers));
     Value* short_ones = least(over(count_, most(block, i64(1))), i64(workers));
     Value* found = most(long_ones, short_ones);

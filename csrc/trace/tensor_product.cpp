@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <ranges>
 
 #include "ir/builder.h"
 #include "trace/arithmetic.h"
@@ -19,11 +20,18 @@ constexpr int64_t column_block = 2048;
 constexpr int64_t few_columns = 256;
 constexpr int64_t rows_together = 8;
 
-/// The number of blocks of columns: where nothing else is divided between workers an even one, for pairs of them.
-Value* blocks_of(Emit& e, Value* columns, bool alone) {
-  if (!alone) return e.op(Opcode::pymax_, {e.ceiling(columns, e.i64(column_block)), e.i64(1)});
-  Value* pairs = e.op(Opcode::pymax_, {e.ceiling(columns, e.i64(2 * column_block)), e.i64(1)});
-  return e.select(e.le(columns, e.i64(few_columns)), e.i64(1), e.op(Opcode::mul_, {pairs, e.i64(2)}));
+Value* at_least_one(Emit& e, Value* n) { return e.op(Opcode::pymax_, {n, e.i64(1)}); }
+
+/// Workers that have stretches of rows that are long enough.
+Value* beside(Emit& e, Value* columns, int64_t workers) {
+  if (workers == 1) return e.i64(1);
+  return at_least_one(e, e.op(Opcode::pymin_, {e.ceiling(columns, e.i64(few_columns)), e.i64(workers)}));
+}
+
+/// The number of blocks of columns: as many for each worker that has some.
+Value* blocks_of(Emit& e, Value* columns, int64_t workers) {
+  Value* rounds = at_least_one(e, e.ceiling(columns, e.i64(workers * column_block)));
+  return workers == 1 ? rounds : e.op(Opcode::mul_, {beside(e, columns, workers), rounds});
 }
 
 /// The rows in [first, last), several at a time: their sums are loaded and stored less often, and memory answers more
@@ -109,8 +117,8 @@ bool runs_again(Context& c) {
 }
 
 /// Sums down columns, for the j-th one of term(i, j) over all rows, where a loop comes back to them: each worker adds
-/// up the rows that are its own in loops over rows, too, and has in its caches. Of few rows, or where there are many
-/// more columns, it adds up all rows of its columns.
+/// up the rows that are its own in loops over rows, too, and has in its caches. Of few rows several workers divide the
+/// columns of the same ones; of very few, or where there are many more columns, each adds up all rows of its columns.
 class SumsOfRows {
  public:
   using Term = std::function<Value*(Value* row, Value* column)>;
@@ -128,13 +136,18 @@ class SumsOfRows {
 
   void emit(const std::function<void(Value* sum, Value* column)>& store) {
     const int64_t workers = c_.workers();
-    // What a worker has must be much more than the sums of all.
-    Value* tall = e_.both(e_.ge(rows_, e_.i64(kRowsOfEach * workers * workers)),
-                          e_.le(columns_, mul(rows_, e_.i64(kMostColumns))));
-    Value* parts = e_.select(tall, e_.i64(workers), e_.i64(1));
+    Value *parts = e_.i64(1), *blocks = blocks_of(e_, columns_, workers);
+    std::vector<int64_t> divisions;
+    for (int64_t n = workers; n > 1; n /= 2) divisions.push_back(n);
+    for (const int64_t n : std::views::reverse(divisions)) {
+      // What a worker has must be much more than the sums of all.
+      Value* tall =
+          e_.both(e_.ge(rows_, e_.i64(kRowsOfEach * n * n)), e_.le(columns_, mul(rows_, e_.i64(kMostColumns))));
+      parts = e_.select(tall, e_.i64(n), parts);
+      blocks = e_.select(tall, beside(e_, columns_, workers / n), blocks);
+    }
     Value* const shape[] = {parts, columns_};
     partial_ = allocate(c_, dtype_, shape);
-    Value* blocks = e_.select(tall, e_.i64(1), blocks_of(e_, columns_, true));
     Value *height = e_.ceiling(rows_, parts), *width = e_.ceiling(columns_, blocks);
     loop(e_.i64(0), mul(parts, blocks), {.parallel = true}, [&](Value* share) {
       Value* part = e_.op(Opcode::floordiv_, {share, blocks});
@@ -339,7 +352,8 @@ TensorRef contraction(Context& c, DType dtype, std::span<const TensorRef> given,
       emit_loop(c, low, high, std::move(attributes), body);
     };
     const int64_t wanted = said[inner].block;
-    Value* blocks = wanted ? e.ceiling(extents[inner], e.i64(wanted)) : blocks_of(e, extents[inner], alone && threads);
+    Value* blocks = wanted ? e.ceiling(extents[inner], e.i64(wanted))
+                           : blocks_of(e, extents[inner], alone && threads ? c.workers() : 1);
     Value* size = wanted ? e.i64(wanted) : e.ceiling(extents[inner], blocks);
     loop(e.i64(0), blocks, true, [&](Value* block) {
       Value* first = e.op(Opcode::mul_, {block, size});

@@ -115,7 +115,9 @@ class Writer:
     def expression(self, kind: str, depth: int) -> str:
         if depth == 0:
             return self.leaf(kind)
-        form = self.choose(10)
+        form = self.choose(11)
+        if form == 10 and not self.rowwise:
+            return self.product(kind)
         x = self.expression(kind, depth - 1)
         if form == 0:
             return x
@@ -135,6 +137,20 @@ class Writer:
         if form == 6:
             return f"({x} {self.pick(('<', '==', '>'))} {y}) {self.pick(('|', '&', '^'))} ({y} > {x})"
         return f"({x}) {self.pick(('+', '-', '*', '/'))} ({y})"
+
+    def product(self, kind: str) -> str:
+        """A product of arrays, or two in a row, of the kind's shape."""
+        x, y = self.array("RC"), self.array("RC")
+        if kind == "C":
+            return f"{self.array('R1')}[:, 0] @ {x}"
+        if kind == "R1":
+            return f"({x} @ {self.array('C')})[:, None]"
+        if self.choose(3) == 0:
+            return f"np.outer({self.array('R1')}, {self.array('C')})"
+        return f"{x} @ {y}.T @ {self.array('RC')}" if self.choose(2) else f"{x} @ ({y}.T @ {self.array('RC')})"
+
+    def array(self, kind: str) -> str:
+        return self.pick([n for n, k in self.kinds.items() if k == kind]) + self.slices(kind)
 
     def rearranged(self, kind: str, x: str, y: str) -> str:
         """The elements of two expressions joined, or in another shape and back, where they are no numbers."""

@@ -250,13 +250,14 @@ def projected(a, y, steps):
         a[:, k:] -= np.outer(y, x)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("threads", [1, 2, 3, 7, 16])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
 def test_in_a_loop_workers_add_up_rows_of_their_own(dtype, threads):
-    """Where rows are many for so many threads, and columns at most four times as many, and elsewhere."""
+    """Where rows are many for so many threads, and columns at most four times as many, and elsewhere. Of more threads
+    several divide the columns of the same rows."""
     rng = np.random.default_rng(0)
     compiled = appy.jit(strict=True, threads=threads)(projected)
-    for rows in (0, 1, 31, 32, 33, 72, 100):
+    for rows in (0, 1, 31, 32, 33, 72, 130):
         for columns in (1, 2, 9, 129, 4 * rows + 2, 1030):
             a, y = rng.integers(-3, 4, (rows, columns)), rng.integers(-1, 2, rows) * (rng.random(rows) < 0.2)
             want, got = a.astype(dtype), a.astype(dtype)

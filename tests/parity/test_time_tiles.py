@@ -202,7 +202,7 @@ def check(f, steps, rows, **options):
     return str(appy.explain(compiled))
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [1, 3, 16])
 @pytest.mark.parametrize("f", [heat_1d, heat_2d, wave, nine_points, edges, columns])
 def test_stencils(f, threads):
     # Of the last size there are several blocks.

@@ -91,9 +91,9 @@ def gramschmidt(A):
     R = appy.zeros((n, n), dtype=A.dtype)
     # pragma sequential for
     for k in range(n):
-        # pragma 0=>reduction(sum)
+        # pragma 0=>parallel,reduction(sum)
         R[k, k] = np.sqrt(A[:, k] @ A[:, k])
-        # pragma :=>simd
+        # pragma :=>parallel,simd
         Q[:, k] = A[:, k] / R[k, k]
         # pragma 0=>parallel 1=>reduction(sum)
         R[k, k + 1 :] = Q[:, k] @ A[:, k + 1 :]

@@ -14,6 +14,9 @@ namespace {
 
 /// Trips of a loop of which nothing is known.
 constexpr double kUsualTrips = 32;
+/// Bytes of a line of the cache, and what it takes to have one that no neighbour of the iteration uses: 10 ns.
+constexpr int64_t kLine = 64;
+constexpr double kFetch = 10 * 16;
 /// Products with trip counts must not overflow.
 constexpr double kMost = 0x1p31;
 
@@ -72,9 +75,19 @@ class Estimate {
           break;
         default:
           straight += static_cast<double>((is_heavy(op->code) ? 120 : 8) / lanes + 1);
+          if (op->access && has_line_of_its_own(*op, block)) straight += kFetch;
       }
     }
     return add(cost, {straight, {}});
+  }
+
+  /// Does the loop go down a column?
+  static bool has_line_of_its_own(const ir::Op& access, const ir::Block& body) {
+    if (body.args.empty()) return false;
+    for (const auto& [term, stride] : address_form(access).terms) {
+      if (term == body.args[0]) return !stride.constant() || stride.known >= kLine || stride.known <= -kLine;
+    }
+    return false;
   }
 
   Number trips_of(const ir::Op& loop) {

@@ -100,6 +100,36 @@ TEST(CpuParallel, TripCountsInsideDecideAboutThreads) {
   }
 }
 
+TEST(CpuParallel, EachElementOfAColumnIsALineToFetch) {
+  if (runtime::default_threads() < 2) GTEST_SKIP() << "one thread";
+  // As above: what the second chunk has counts only as a sum of its own.
+  const auto two_chunks = [](const std::string& at, int64_t rows, int64_t columns, Isa isa) {
+    auto graph = ir::parse(R"(region @r(%x: f64[2,c], %n: i64) {
+      %zero = const 0 : i64
+      %one = const 1 : i64
+      %two = const 2 : i64
+      %f0 = const 0.0 : f64
+      %s = for parallel annotated schedule(static) %i = %zero to %n step %one carry(sum %acc = %f0) : f64 {
+        %v = load %x[)" + at +
+                           R"(] : f64
+        %t = add %acc, %v : f64
+        yield %t
+      }
+      yield %s
+    })");
+    std::vector<double> x(static_cast<size_t>(rows * columns), 1.0);
+    x[0] = 1e16;
+    const std::vector<Arg> args = {array_arg(x, {rows, columns}), scalar_arg(word(int64_t{3000}))};
+    return machine(*graph, args, isa, 2).results[0] != word(1e16);
+  };
+  for (Isa isa : isas()) {
+    EXPECT_TRUE(two_chunks("%i, 0", 3000, 9, isa));
+    EXPECT_TRUE(two_chunks("0, 8*%i", 1, 24'000, isa));
+    EXPECT_FALSE(two_chunks("0, %i", 1, 3000, isa));
+    EXPECT_FALSE(two_chunks("0, 7*%i", 1, 21'000, isa));
+  }
+}
+
 TEST(CpuParallel, CapturedValuesAndNestedLoops) {
   constexpr const char* kText = R"(region @r(%a: f64[2,c], %x: f64[1,c], %o: f64[1,c], %n: i64, %m: i64, %k: f32) {
     %zero = const 0 : i64

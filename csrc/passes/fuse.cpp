@@ -88,7 +88,8 @@ class Fuser {
       if (!passed && !may_go_first(*second)) return false;
       second = second->next;
     }
-    if (!second || !is_for(*second) || !may_fuse(first, *second)) return false;
+    const std::optional<int64_t> distance = second && is_for(*second) ? may_fuse(first, *second) : std::nullopt;
+    if (!distance) return false;
     std::vector<Op*> needed;
     if (!collect_between(first, *second, needed)) return false;
     for (Op* op : needed) {
@@ -97,7 +98,7 @@ class Fuser {
     }
     remark(graph_, ir::Severity::note, kStage, second->loc,
            "the loop at " + line_of(graph_, second->loc) + " runs inside the one at " + line_of(graph_, first.loc));
-    merge(first, *second);
+    merge(first, *second, *distance);
     return true;
   }
 
@@ -124,26 +125,28 @@ class Fuser {
   /// A check that leaves everything to the interpreter does so before the first loop as well as after it.
   static bool may_go_first(const Op& op) { return op.code == Opcode::check_ && op.check->declines; }
 
-  bool may_fuse(const Op& a, const Op& b) {
+  /// By how much their variables differ, where the loops may become one.
+  std::optional<int64_t> may_fuse(const Op& a, const Op& b) {
     const ir::Loop &x = *a.loop, &y = *b.loop;
-    if (!has_permission(a) || !has_permission(b)) return false;
+    if (!has_permission(a) || !has_permission(b)) return {};
     // A nest with tiles has them only as a whole: what nobody annotated in it stays without FMA.
-    if (x.annotated != y.annotated && !in_tiles(a) && !in_tiles(b)) return false;
-    if (x.parallel != y.parallel && !inside_parallel(a)) return false;
-    if (!shared_alike(x, y)) return false;
+    if (x.annotated != y.annotated && !in_tiles(a) && !in_tiles(b)) return {};
+    if (x.parallel != y.parallel && !inside_parallel(a)) return {};
+    if (!shared_alike(x, y)) return {};
     // Without inner loops the lanes are in this one; with them they are in those.
-    if (x.simd != y.simd && has_inner_loop(a) == has_inner_loop(b)) return false;
-    if ((x.tiles || y.tiles) && !stays_a_nest(a, b)) return false;
-    if (!left_by_yield_only(a) || !left_by_yield_only(b) || uses_result(body_of(b), a)) return false;
+    if (x.simd != y.simd && has_inner_loop(a) == has_inner_loop(b)) return {};
+    if ((x.tiles || y.tiles) && !stays_a_nest(a, b)) return {};
+    if (!left_by_yield_only(a) || !left_by_yield_only(b) || uses_result(body_of(b), a)) return {};
     for (const Value* v : b.operands) {
-      if (v->op == &a) return false;
+      if (v->op == &a) return {};
     }
-    if (!apart_by(a, b)) return false;
+    const std::optional<int64_t> distance = apart_by(a, b);
+    if (!distance) return {};
     // A check that fails finds everything before it done, and nothing after it.
-    if ((has_checks(a) && writes_lasting(b)) || (has_checks(b) && writes_lasting(a))) return false;
+    if ((has_checks(a) && writes_lasting(b)) || (has_checks(b) && writes_lasting(a))) return {};
     // All iterations of the first loop come before those of the second, which may fail earlier on.
-    if ((has_errors(a) && has_checks(b)) || (has_checks(a) && has_errors(b))) return false;
-    return independent(a, b);
+    if ((has_errors(a) && has_checks(b)) || (has_checks(a) && has_errors(b))) return {};
+    return independent(a, b) ? distance : std::nullopt;
   }
 
   /// Of two nests one has tiles and the other becomes what is done with each of its elements.
@@ -324,10 +327,10 @@ class Fuser {
     return false;
   }
 
-  void merge(Op& first, Op& second) {
+  void merge(Op& first, Op& second, int64_t distance) {
     Block &into = body_of(first), &from = body_of(second);
     Value* variable = induction(first);
-    if (const int64_t distance = *apart_by(first, second); distance != 0) {
+    if (distance != 0) {
       ir::Builder b(graph_);
       b.set_loc(second.loc);
       b.set_before(into.last);

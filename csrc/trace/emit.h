@@ -48,6 +48,7 @@ class Emit {
   ir::Value* ceiling(ir::Value* a, ir::Value* b) {
     return op(ir::Opcode::floordiv_, {op(ir::Opcode::sub_, {op(ir::Opcode::add_, {a, b}), i64(1)}), b});
   }
+  ir::Value* at_least_one(ir::Value* n) { return op(Opcode::pymax_, {n, i64(1)}); }
   ir::Value* non_zero(ir::Value* v) { return ne(v, number(v->type.dtype, 0)); }
 
   /// Leaves the region unless `ok`; nothing where `ok` is known to hold.

@@ -20,17 +20,15 @@ constexpr int64_t column_block = 2048;
 constexpr int64_t few_columns = 256;
 constexpr int64_t rows_together = 8;
 
-Value* at_least_one(Emit& e, Value* n) { return e.op(Opcode::pymax_, {n, e.i64(1)}); }
-
 /// Workers that have stretches of rows that are long enough.
 Value* beside(Emit& e, Value* columns, int64_t workers) {
   if (workers == 1) return e.i64(1);
-  return at_least_one(e, e.op(Opcode::pymin_, {e.ceiling(columns, e.i64(few_columns)), e.i64(workers)}));
+  return e.at_least_one(e.op(Opcode::pymin_, {e.ceiling(columns, e.i64(few_columns)), e.i64(workers)}));
 }
 
 /// The number of blocks of columns: as many for each worker that has some.
 Value* blocks_of(Emit& e, Value* columns, int64_t workers) {
-  Value* rounds = at_least_one(e, e.ceiling(columns, e.i64(workers * column_block)));
+  Value* rounds = e.at_least_one(e.ceiling(columns, e.i64(workers * column_block)));
   return workers == 1 ? rounds : e.op(Opcode::mul_, {beside(e, columns, workers), rounds});
 }
 

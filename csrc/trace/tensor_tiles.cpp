@@ -102,7 +102,6 @@ class Tiles {
   Value* mul(Value* a, Value* b) { return e_.op(Opcode::mul_, {a, b}); }
   Value* least(Value* a, Value* b) { return e_.op(Opcode::pymin_, {a, b}); }
   Value* ceiling(Value* n, Value* by) { return e_.ceiling(n, by); }
-  Value* at_least_one(Value* n) { return e_.op(Opcode::pymax_, {n, e_.i64(1)}); }
   Value* scaled(Value* v, int64_t by) { return by == 1 ? v : mul(v, e_.i64(by)); }
 
   void loop(How how, Value* low, Value* high, const Body& body) {
@@ -187,7 +186,7 @@ class Tiles {
     Value* workers = e_.i64(std::max(1, c_.workers()));
     Value* many = e_.ge(groups, scaled(workers, kGroupsOfEach));
     Value* height = e_.select(many, ceiling(groups, workers), e_.i64(1));
-    Value* strips = e_.select(many, e_.i64(1), ceiling(scaled(workers, kGroupsOfEach), at_least_one(groups)));
+    Value* strips = e_.select(many, e_.i64(1), ceiling(scaled(workers, kGroupsOfEach), e_.at_least_one(groups)));
     Value* panels = ceiling(columns_, e_.i64(panel_));
     Value* width = ceiling(panels, strips);
     loop(How::parallel, e_.i64(0), mul(ceiling(groups, height), strips), [&](Value* share) {
@@ -225,7 +224,7 @@ class Tiles {
   }
 
   void packed() {
-    Value* blocks = at_least_one(ceiling(depth_, e_.i64(size_.depth)));
+    Value* blocks = e_.at_least_one(ceiling(depth_, e_.i64(size_.depth)));
     Value* block_depth = ceiling(depth_, blocks);
     if (symmetric_) {
       bands(blocks, block_depth);
@@ -256,7 +255,7 @@ class Tiles {
       if (workers % n == 0) beside = n;
     }
     const auto multiple = [&](Value* extent, int64_t largest, int64_t of) {
-      return scaled(at_least_one(ceiling(extent, e_.i64(largest * of))), of);
+      return scaled(e_.at_least_one(ceiling(extent, e_.i64(largest * of))), of);
     };
     return {multiple(rows_, kTileRows, workers / beside), multiple(columns_, widest_, beside)};
   }

@@ -14,8 +14,7 @@ namespace {
 
 /// Trips of a loop of which nothing is known.
 constexpr double kUsualTrips = 32;
-/// Bytes of a line of the cache, and what it takes to have one that no neighbour of the iteration uses: 10 ns.
-constexpr int64_t kLine = 64;
+/// To have a line of the cache that no neighbour of the iteration uses: 10 ns.
 constexpr double kFetch = 10 * 16;
 /// Products with trip counts must not overflow.
 constexpr double kMost = 0x1p31;
@@ -85,7 +84,7 @@ class Estimate {
   static bool has_line_of_its_own(const ir::Op& access, const ir::Block& body) {
     if (body.args.empty()) return false;
     for (const auto& [term, stride] : address_form(access).terms) {
-      if (term == body.args[0]) return !stride.constant() || stride.known >= kLine || stride.known <= -kLine;
+      if (term == body.args[0]) return !stride.constant() || stride.known >= kCacheLine || stride.known <= -kCacheLine;
     }
     return false;
   }

@@ -21,6 +21,9 @@ namespace appy::cpu {
 
 class VectorLoop;
 
+/// Bytes.
+constexpr int kCacheLine = 64;
+
 /// Iterations of a short loop between two polls.
 constexpr int64_t kStrip = int64_t{1} << 14;
 

@@ -37,7 +37,6 @@ struct Team : runtime::Job {
   int64_t chunks = 1;
   int64_t size = 1;  // trips of a chunk
   int threads = 1;
-  bool dynamic = false;
   std::atomic<int64_t> next{0};
   struct alignas(64) Begun {
     std::atomic<int64_t> pieces{0};
@@ -53,6 +52,9 @@ struct Team : runtime::Job {
   runtime::Failure failure;
   Status status = Status::done;
   bool no_memory = false;
+
+  /// Where each worker has one chunk, it is the same one each time, of what its caches have from the last time.
+  bool dynamic() const { return loop->dynamic && chunks > threads; }
 
   void run_chunk(Context& context, BodyEntry body, Closure* closure, int64_t chunk) {
     const int64_t begin = chunk * size, end = chunk + 1 == chunks ? loop->trips : begin + size;
@@ -93,7 +95,7 @@ struct Team : runtime::Job {
       closure = make_private(*loop, copies + private_size * static_cast<size_t>(worker));
       body = loop->alone;
     }
-    if (dynamic) {
+    if (dynamic()) {
       for (int64_t chunk; (chunk = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) {
         run_chunk(context, body, closure, chunk);
       }
@@ -113,7 +115,7 @@ struct Team : runtime::Job {
 
   static void run_share(Job* job, int share, int worker) {
     Team& team = *static_cast<Team*>(job);
-    if (team.dynamic && team.next.load(std::memory_order_relaxed) >= team.chunks) return;
+    if (team.dynamic() && team.next.load(std::memory_order_relaxed) >= team.chunks) return;
     Context context;
     context.flag = worker == 0 ? team.caller->flag : &team.stop;
     context.team = &team;
@@ -180,17 +182,13 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
   if (loop->row_words > 0) team.size = std::max(team.size, (trips + kMaxRows - 1) / kMaxRows);
   team.chunks = (trips + team.size - 1) / team.size;
   loop->chunks = team.chunks;
-  // Where each worker has one chunk, it is the same one each time, of what its caches have from the last time.
-  team.dynamic = loop->dynamic && team.chunks > threads;
   if (loop->row_words > 0) {
     rows.resize(std::max(rows.size(), static_cast<size_t>(team.chunks * loop->row_words + 8)));
     loop->partials = rows.data();
     loop->closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
   }
   team.run = Team::run_share;
-  if (team.chunks == threads && !team.dynamic && loop->row_words == 0 && loop->targets == 0) {
-    team.waking = Team::deal_in_pieces;
-  }
+  if (team.chunks == threads && loop->row_words == 0 && loop->targets == 0) team.waking = Team::deal_in_pieces;
   team.wait = Team::wait_for_others;
   if (team.chunks > 1 && loop->targets > 0) team.private_size = private_words(*loop);
   if (team.private_size > 0) {

@@ -9,7 +9,6 @@ using ir::Opcode;
 
 namespace {
 
-constexpr int kCacheLine = 64;
 constexpr size_t kSumsToPrefetch = 4;  // so many take longer than memory
 constexpr int kRowsAhead = 16;         // of four sums on four vectors: as long as the last-level cache takes
 

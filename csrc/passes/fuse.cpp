@@ -225,15 +225,12 @@ class Fuser {
   /// loops just read, as the iterations of one then do not mind which one of the other they meet.
   std::optional<int64_t> apart_by(const Op& a, const Op& b) const {
     Ranges ranges(graph_);
-    if (!equal(ranges, *a.operands[2], *b.operands[2], b)) return {};
-    if (equal(ranges, *a.operands[0], *b.operands[0], b) && equal(ranges, *a.operands[1], *b.operands[1], b)) return 0;
-    if (!only_loads(a) || !only_loads(b)) return {};
-    Affine from = ranges.affine(*b.operands[0], b), to = ranges.affine(*b.operands[1], b);
-    from.add(ranges.affine(*a.operands[0], b), -1);
-    to.add(ranges.affine(*a.operands[1], b), -1);
-    if (!from.is_constant() || !to.is_constant() || from.constant != to.constant) return {};
-    if (from.constant < -kMostApart || from.constant > kMostApart) return {};
-    return static_cast<int64_t>(from.constant);
+    std::optional<Wide> apart[3];
+    for (size_t k = 0; k < 3; ++k) apart[k] = difference(ranges, *b.operands[k], *a.operands[k], b);
+    if (!apart[0] || apart[0] != apart[1] || apart[2] != 0) return {};
+    const bool near = -kMostApart <= *apart[0] && *apart[0] <= kMostApart;
+    if (*apart[0] != 0 && !(near && only_loads(a) && only_loads(b))) return {};
+    return static_cast<int64_t>(*apart[0]);
   }
 
   static bool only_loads(const Op& loop) {
@@ -244,14 +241,16 @@ class Fuser {
     return only;
   }
 
-  static bool equal(Ranges& ranges, const Value& a, const Value& b, const Op& where) {
-    if (same_number(a, b)) return true;
+  /// a - b, where it is always the same.
+  static std::optional<Wide> difference(Ranges& ranges, const Value& a, const Value& b, const Op& where) {
+    if (same_number(a, b)) return 0;
     Affine below = ranges.affine(a, where);
     below.add(ranges.affine(b, where), -1);
-    if (below.is_constant()) return below.constant == 0;
+    if (below.is_constant()) return below.constant;
     Affine above;
     above.add(below, -1);
-    return ranges.proves_nonpositive(below, where) && ranges.proves_nonpositive(above, where);
+    const bool none = ranges.proves_nonpositive(below, where) && ranges.proves_nonpositive(above, where);
+    return none ? std::optional<Wide>(0) : std::nullopt;
   }
 
   /// No element is touched by different iterations of the two, one of them writing.

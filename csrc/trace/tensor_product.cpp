@@ -1,8 +1,8 @@
 // Products with sums over common dimensions: matmul, dot, outer, einsum.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
-#include <ranges>
 
 #include "ir/builder.h"
 #include "trace/arithmetic.h"
@@ -135,12 +135,11 @@ class SumsOfRows {
   void emit(const std::function<void(Value* sum, Value* column)>& store) {
     const int64_t workers = c_.workers();
     Value *parts = e_.i64(1), *blocks = blocks_of(e_, columns_, workers);
-    std::vector<int64_t> divisions;
-    for (int64_t n = workers; n > 1; n /= 2) divisions.push_back(n);
-    for (const int64_t n : std::views::reverse(divisions)) {
+    Value* narrow = e_.le(columns_, mul(rows_, e_.i64(kMostColumns)));
+    for (int halves = std::bit_width(static_cast<uint64_t>(workers)) - 2; halves >= 0; --halves) {
+      const int64_t n = workers >> halves;
       // What a worker has must be much more than the sums of all.
-      Value* tall =
-          e_.both(e_.ge(rows_, e_.i64(kRowsOfEach * n * n)), e_.le(columns_, mul(rows_, e_.i64(kMostColumns))));
+      Value* tall = e_.both(e_.ge(rows_, e_.i64(kRowsOfEach * n * n)), narrow);
       parts = e_.select(tall, e_.i64(n), parts);
       blocks = e_.select(tall, beside(e_, columns_, workers / n), blocks);
     }

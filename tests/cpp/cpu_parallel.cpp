@@ -107,7 +107,6 @@ TEST(CpuParallel, EachElementOfAColumnIsALineToFetch) {
     auto graph = ir::parse(R"(region @r(%x: f64[2,c], %n: i64) {
       %zero = const 0 : i64
       %one = const 1 : i64
-      %two = const 2 : i64
       %f0 = const 0.0 : f64
       %s = for parallel annotated schedule(static) %i = %zero to %n step %one carry(sum %acc = %f0) : f64 {
         %v = load %x[)" + at +

@@ -158,7 +158,12 @@ def main():
     npbench.add_argument("--preset", choices=["tiny", "S", "M", "L", "paper"], default="M")
     npbench.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     npbench.add_argument("--budget", type=float, default=float("inf"), help="seconds, after which no kernel is begun")
-    npbench.add_argument("--limit", type=float, default=90, help="seconds for a call of a version")
+    npbench.add_argument(
+        "--limit",
+        type=float,
+        default=90,
+        help="seconds for a call of a version, or four times appy's where that is more",
+    )
     npbench.add_argument("--restart", action="store_true", help="forget what the JSON file holds")
     npbench.add_argument(
         "--show",

@@ -28,6 +28,8 @@ COMPILING = 180  # seconds that a version has on that preset at least, most of w
 SAMPLE = 0.02  # seconds that a sample takes at least, unless a call takes longer
 FAR = 20  # times slower than the fastest: such a version has few rounds, or one sample where its rivals are that fast
 FEW = 3
+PATIENCE = 10  # times the limit that appy has, whose time the others' limit follows
+SLOW = 4  # times as long as appy: others are not stopped before
 DEAR = 0.1  # seconds of a call from which on such a version has one sample only; rounds of less cost little
 RIVALS = {
     kind: sides.KINDS[: number + 1] for number, kind in enumerate(sides.KINDS)
@@ -66,6 +68,7 @@ class Suite:
         self.rng = np.random.default_rng(0)
         self.workers: dict[str, Worker] = {}
         self.ready: dict[str, set[str]] = {}  # by side, the versions that its process holds
+        self.limit = options.limit  # seconds that a call of this kernel may take, with what it needs to get its data
 
     def start(self, names) -> dict[str, dict[str, str]]:
         """Starts the sides; what each says of itself. Those that cannot start are left out."""
@@ -111,7 +114,7 @@ class Suite:
 
     def best_versions(self, side, kernel, shared, say) -> dict:
         """Tries every version of a side; what was found, with `best` the fastest of each kind, which its process holds."""
-        found = {"kind": {}, "first_call": {}, "pilot": {}, "failed": {}, "best": []}
+        found = {"kind": {}, "first_call": {}, "whole": {}, "pilot": {}, "failed": {}, "best": []}
         kinds = self.introduce(side, kernel)
         if "failed" in kinds:
             return found | {"failed": {"all": kinds["failed"]}}
@@ -130,28 +133,35 @@ class Suite:
 
     def introduce(self, side: str, kernel: Kernel) -> dict[str, str]:
         """Names the kernel to a side; its versions and their kinds, or what failed."""
-        kinds = self.ask(side, "versions", kernel.name, self.options.limit)
+        kinds = self.ask(side, "versions", kernel.name, self.limit)
         if "failed" not in kinds:
             self.ready[side] = set()
         return kinds
 
     def prepare(self, side, kernel, version, shared, found=None) -> bool:
         """Whether a version ran and was right. Its times, or why it failed, go into `found`."""
-        found = {"first_call": {}, "pilot": {}, "failed": {}} if found is None else found
+        found = {"first_call": {}, "whole": {}, "pilot": {}, "failed": {}} if found is None else found
         if side not in self.ready:
             self.introduce(side, kernel)  # to a side that was lost
-        answer = self.ask(side, "first", version, max(COMPILING, self.options.limit))
+        answer = self.ask(side, "first", version, max(COMPILING, self.limit))
         if "failed" not in answer:
             found["first_call"][version] = answer["first_call"]
-            answer = self.ask(side, "prepare", (version, shared), self.options.limit)
+            begin = time.perf_counter()
+            answer = self.ask(side, "prepare", (version, shared), self.limit)
+            found["whole"][version] = time.perf_counter() - begin
         if "failed" not in answer:
-            answer = self.ask(side, "pilot", version, self.options.limit)
+            answer = self.ask(side, "pilot", version, self.limit)
         if "failed" in answer:
             found["failed"][version] = answer["failed"]
             return False
         found["pilot"][version] = answer["pilot"]
         self.ready[side].add(version)
         return True
+
+    def limit_beside(self, mine: dict | None) -> float:
+        """The limit of the other sides, after what appy's versions took to get the data and compute once, in `whole`."""
+        whole = [mine["whole"][version] for version in mine["pilot"]] if mine else []
+        return max(self.options.limit, SLOW * min(whole, default=0.0))
 
     def rounds(self, found: dict[str, dict]) -> dict[tuple[str, str], int]:
         """How many each of the best versions takes part in: none where the pilot is all there is time for."""
@@ -162,7 +172,7 @@ class Suite:
             mine = found[side]["kind"][version]
             rivals = [p for (s, v), p in pilots.items() if found[s]["kind"][v] in RIVALS.get(mine, (mine,))]
             count = self.options.rounds if pilot < FAR * fastest else min(FEW, self.options.rounds)
-            count = min(count, int(self.options.limit / (pilot * calls_in(pilot))))
+            count = min(count, int(self.limit / (pilot * calls_in(pilot))))
             alone = pilot > DEAR and pilot > FAR * min(rivals)
             planned[side, version] = 0 if alone or count < min(2, self.options.rounds) else count
         return planned
@@ -172,7 +182,11 @@ class Suite:
         preset = self.options.preset
         say(f"{kernel.name}: data")
         shared = self.write_data(kernel, preset)
-        found = {side: self.best_versions(side, kernel, shared, say) for side in self.workers}
+        found = {}
+        for side in sorted(self.workers, key=lambda side: side != "appy"):
+            self.limit = PATIENCE * self.options.limit if side == "appy" else self.limit_beside(found.get("appy"))
+            found[side] = self.best_versions(side, kernel, shared, say)
+        self.limit = self.limit_beside(found.get("appy"))
         planned = self.rounds(found)
         times: dict[tuple[str, str], list[float]] = {key: [] for key in planned}
         begin = time.perf_counter()
@@ -193,7 +207,7 @@ class Suite:
         for side in self.workers:
             self.ask(side, "forget", None, 60)
         shutil.rmtree(self.folder / kernel.name)
-        return self.row(kernel, found, times) | {"shared_pages": shared, "limit": self.options.limit}
+        return self.row(kernel, found, times) | {"shared_pages": shared, "limit": self.limit}
 
     def row(self, kernel, found, times) -> dict:
         """`times` are empty for versions of which the pilot is the one sample."""

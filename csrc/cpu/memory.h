@@ -16,7 +16,7 @@ struct MemoryBlock {
   size_t size = 0;
 };
 
-constexpr size_t kMostKept = size_t{64} << 20;
+constexpr size_t kMostKept = size_t{128} << 20;
 constexpr size_t kMostKeptByWorker = size_t{8} << 20;  // there are many of them
 
 class Memory {

@@ -37,7 +37,12 @@ struct Team : runtime::Job {
   int64_t chunks = 1;
   int64_t size = 1;  // trips of a chunk
   int threads = 1;
-  std::atomic<int64_t> next{0};
+  /// The chunks of a worker that are dealt out: every `threads`-th. It begins with the first one; who has none left
+  /// takes the last one of another, far from where that one is.
+  struct alignas(64) Lot {
+    std::atomic<int64_t> taken{0}, first{0}, last{0};  // more may have asked for one than there were
+  };
+  std::vector<Lot> lots;  // of each worker; empty: not dynamic
   struct alignas(64) Begun {
     std::atomic<int64_t> pieces{0};
   };
@@ -53,8 +58,28 @@ struct Team : runtime::Job {
   Status status = Status::done;
   bool no_memory = false;
 
-  /// Where each worker has one chunk, it is the same one each time, of what its caches have from the last time.
-  bool dynamic() const { return loop->dynamic && chunks > threads; }
+  int64_t chunks_of(int worker) const { return (chunks - worker + threads - 1) / threads; }
+
+  /// A chunk of the worker's lot, for itself or for another one; -1: there is none left.
+  int64_t take(int worker, bool itself) {
+    Lot& lot = lots[static_cast<size_t>(worker)];
+    const int64_t count = chunks_of(worker);
+    if (!has_some(worker) || lot.taken.fetch_add(1, std::memory_order_relaxed) >= count) return -1;
+    const int64_t n = itself ? lot.first.fetch_add(1, std::memory_order_relaxed)
+                             : count - 1 - lot.last.fetch_add(1, std::memory_order_relaxed);
+    return worker + n * threads;
+  }
+
+  bool has_some(int worker) const {
+    return lots[static_cast<size_t>(worker)].taken.load(std::memory_order_relaxed) < chunks_of(worker);
+  }
+
+  bool any_left() const {
+    for (int worker = 0; worker < threads; ++worker) {
+      if (has_some(worker)) return true;
+    }
+    return false;
+  }
 
   void run_chunk(Context& context, BodyEntry body, Closure* closure, int64_t chunk) {
     const int64_t begin = chunk * size, end = chunk + 1 == chunks ? loop->trips : begin + size;
@@ -95,9 +120,10 @@ struct Team : runtime::Job {
       closure = make_private(*loop, copies + private_size * static_cast<size_t>(worker));
       body = loop->alone;
     }
-    if (dynamic()) {
-      for (int64_t chunk; (chunk = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) {
-        run_chunk(context, body, closure, chunk);
+    if (!lots.empty()) {
+      for (int n = 0; n < threads; ++n) {
+        const int of = (share + n) % threads;
+        for (int64_t chunk; (chunk = take(of, n == 0)) >= 0;) run_chunk(context, body, closure, chunk);
       }
     } else {
       for (int64_t chunk = share; chunk < chunks; chunk += threads) run_chunk(context, body, closure, chunk);
@@ -115,7 +141,7 @@ struct Team : runtime::Job {
 
   static void run_share(Job* job, int share, int worker) {
     Team& team = *static_cast<Team*>(job);
-    if (team.dynamic() && team.next.load(std::memory_order_relaxed) >= team.chunks) return;
+    if (!team.lots.empty() && !team.any_left()) return;
     Context context;
     context.flag = worker == 0 ? team.caller->flag : &team.stop;
     context.team = &team;
@@ -186,6 +212,10 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
     rows.resize(std::max(rows.size(), static_cast<size_t>(team.chunks * loop->row_words + 8)));
     loop->partials = rows.data();
     loop->closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
+  }
+  // Where each worker has one chunk, it is the same one each time, of what its caches have from the last time.
+  if (loop->dynamic && team.chunks > threads && threads > 1) {
+    team.lots = std::vector<Team::Lot>(static_cast<size_t>(threads));
   }
   team.run = Team::run_share;
   if (team.chunks == threads && loop->row_words == 0 && loop->targets == 0) team.waking = Team::deal_in_pieces;

@@ -103,10 +103,12 @@ Value* one(Context& c) { return c.builder().i64(1); }
 
 Traced load(Context& c, const Tensor& view, Index index) {
   const std::shared_ptr<MatrixProduct>* product = c.product();
-  if (product && *product && (*product)->element && (*product)->out->base.value == view.base.value) {
-    return np_scalar((*product)->element);
+  Value* from = view.base.value;
+  if (product && *product && (*product)->out->base.value == from) {
+    if ((*product)->element) return np_scalar((*product)->element);
+    if ((*product)->sums) from = (*product)->sums;
   }
-  return np_scalar(c.builder().load(view.base.value, positions(c, view, index)));
+  return np_scalar(c.builder().load(from, positions(c, view, index)));
 }
 
 /// The element of t for an index of the broadcast result.

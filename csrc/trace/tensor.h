@@ -206,16 +206,17 @@ bool same_view(const Tensor&, const Tensor&);
 /// for one of its own may end in the product's, which have the element in a register.
 struct MatrixProduct {
   /// What becomes of an element when its sum is complete: a value, which goes to its place when those of its group are
-  /// known. `apart`: the same of all elements, from `out`, in loops of their own.
+  /// known. `apart`: the same of all elements, in loops of their own, from an array where `out` has them.
   struct Epilogue {
     std::function<ir::Value*(ir::Value* sum, ir::Value* row, ir::Value* column)> value;
     std::function<void(ir::Value*, ir::Value* row, ir::Value* column)> store;
-    std::function<void()> apart;
+    std::function<void(ir::Value* sums)> apart;
   };
   TensorRef out;
   std::vector<TensorRef> factors;             // views
   std::function<void(const Epilogue*)> emit;  // the loops; null: elements go to `out`
   ir::Value* element = nullptr;               // in place of those of `out`, while an epilogue is emitted
+  ir::Value* sums = nullptr;                  // likewise, the array that they are in
 };
 /// Emits the loops of the product that waits, if one does.
 void finish_product(Context&);

@@ -33,7 +33,7 @@ bool leaves_the_rest_open(const Mapping& mapping) {
 
 void finish_product(Context& c) {
   std::shared_ptr<MatrixProduct>* waiting = c.product();
-  if (!waiting || !*waiting || (*waiting)->element) return;
+  if (!waiting || !*waiting || (*waiting)->element || (*waiting)->sums) return;
   const std::shared_ptr<MatrixProduct> product = std::exchange(*waiting, nullptr);
   product->emit(nullptr);
 }
@@ -68,7 +68,13 @@ bool store_in_product(Context& c, const Tensor& target, const TensorRef& source,
                                               Value* const at[] = {row, column};
                                               store(at, made);
                                             },
-                                            [&] { for_each(c, source->shape, mapping, element, store); }};
+                                            [&](Value* sums) {
+                                              product->sums = sums;
+                                              *waiting = product;
+                                              for_each(c, source->shape, mapping, element, store);
+                                              waiting->reset();
+                                              product->sums = nullptr;
+                                            }};
   product->emit(&epilogue);
   return true;
 }

@@ -18,12 +18,12 @@ using ir::Value;
 /// of the left one fill sixteen registers.
 constexpr int64_t kRows = 6;
 /// A panel of the right factor, `depth` rows of two vectors, stays in the first cache, a block of `rows` rows of the
-/// left one in the second, and the panels of a tile in the third. With 32 registers panels have four vectors: a row
-/// serves six rows of sums for as long as the second cache takes for the next one.
+/// left one in the second, and a worker's panels in the third. With 32 registers panels have four vectors: a row serves six
+/// rows of sums for as long as the second cache takes for the next one.
 struct BlockSize {
   int64_t panel_bytes, depth, rows;
 };
-constexpr BlockSize kAvx512{256, 256, 240}, kAvx2{64, 320, 120};
+constexpr BlockSize kAvx512{256, 384, 192}, kAvx2{64, 320, 120};
 /// Panels of four vectors need no copies as long as one stays in the second cache and the right factor lies on few
 /// pages. Zen 4, two threads, with copies and without: 1.34 and 1.26 ms (350 x 350 x 550), 4.0 and 2.3 (2000 x 16 x
 /// 2000); of the right factor alone 403 and 441 (2500 x 3000 x 2750).
@@ -31,9 +31,11 @@ constexpr int64_t kDeepest = 512, kStays = int64_t{6} << 20;
 /// Rows a multiple of so many bytes apart fall into few sets of the caches: 768 columns of float64, on a Xeon, 13 ms
 /// with copies and 18 without.
 constexpr int64_t kFewSets = 2048;
-/// The largest tile: the larger it is, the fewer times a factor is copied.
-constexpr int64_t kTileRows = 2400;
-constexpr int64_t kTileBytes = 32768;
+/// Bytes of a row of the right factor that a worker copies at a time, at most.
+constexpr int64_t kCopiedBytes = 32768;
+constexpr int64_t kLine = 64;  // bytes of the cache
+/// Blocks of a worker's rows, at least, where they have so many rows: not all workers are equally fast.
+constexpr int64_t kTimesOfEach = 4, kFewRows = 96;
 /// Products with at most so many multiplications are computed where the factors lie; with fewer, where neighbours in
 /// the right one lie below each other and have to be gathered.
 constexpr int64_t kSmall = 104 * 104 * 104;
@@ -55,12 +57,14 @@ class Tiles {
         rows_(left_->shape[0]),
         columns_(right_->shape[1]),
         depth_(left_->shape[1]),
+        workers_(std::max(1, c.workers())),
         symmetric_(same_view(*left_, *transposed(c, right_))),
+        beside_(symmetric_ ? 1 : nearly_square(workers_)),
         left_down_(runs_down(left_)),
         right_down_(runs_down(right_)),
         size_(c.registers() > 16 ? kAvx512 : kAvx2),
         panel_(size_.panel_bytes / ir::size_of(dtype)),
-        widest_(kTileBytes / ir::size_of(dtype)) {}
+        widest_(kCopiedBytes / ir::size_of(dtype)) {}
 
   bool symmetric() const { return symmetric_; }
 
@@ -74,15 +78,21 @@ class Tiles {
     in_place(epilogue);
     b.yield({});
     b.set_block(arms->blocks[1]);
-    packed();
-    if (epilogue) epilogue->apart();
+    if (epilogue) {
+      const TensorRef sums = in_lines();
+      packed(sums->base.value);
+      epilogue->apart(sums->base.value);
+    } else {
+      packed(out_->base.value);
+    }
     b.yield({});
     b.set_block(outer);
   }
 
  private:
   using Body = std::function<void(Value*)>;
-  enum class How : uint8_t { serial, parallel, simd };
+  /// in_turn: iterations are the workers' in turn; dealt: begun likewise, by whoever comes first.
+  enum class How : uint8_t { serial, parallel, in_turn, dealt, simd };
 
   /// Can panels of four vectors be read from the right factor itself?
   bool in_panels() const { return c_.registers() > 16 && right_->dtype == dtype_ && runs(reads_of(right_)[0]) == 1; }
@@ -93,6 +103,15 @@ class Tiles {
     Value* apart = scaled(c_.extent(base, along), ir::size_of(dtype_));
     Value* fits = e_.both(e_.le(depth_, e_.i64(kDeepest)), e_.le(mul(depth_, apart), e_.i64(kStays)));
     return e_.both(fits, e_.ne(e_.op(Opcode::mod_, {apart, e_.i64(kFewSets)}), e_.i64(0)));
+  }
+
+  /// A divisor up to the square root.
+  static int64_t nearly_square(int64_t n) {
+    int64_t side = 1;
+    for (int64_t k = 1; k * k <= n; k++) {
+      if (n % k == 0) side = k;
+    }
+    return side;
   }
 
   static bool runs_down(const TensorRef& t) { return loop_order(reads_of(t), 2).back() == 0; }
@@ -106,9 +125,11 @@ class Tiles {
 
   void loop(How how, Value* low, Value* high, const Body& body) {
     ir::Loop attributes;
-    attributes.parallel = how == How::parallel;
-    // Tiles of a triangle are not alike.
-    if (attributes.parallel && symmetric_) attributes.schedule = ir::Schedule::dynamic;
+    attributes.parallel = how == How::parallel || how == How::in_turn || how == How::dealt;
+    if (how == How::dealt || how == How::in_turn) {
+      attributes.schedule = how == How::dealt ? ir::Schedule::dynamic : ir::Schedule::statically;
+      attributes.chunk = 1;
+    }
     attributes.simd = how == How::simd;
     attributes.annotated = true;
     emit_loop(c_, low, high, std::move(attributes), body);
@@ -119,14 +140,12 @@ class Tiles {
     return cast_element(c_, t->at(c_, at), dtype_);
   }
 
-  Value* load(const TensorRef& array, Value* at) {
-    Value* const index[] = {at};
-    return c_.builder().load(array->base.value, index);
+  Value* load(const TensorRef& array, std::initializer_list<Value*> at) {
+    return c_.builder().load(array->base.value, std::span(at.begin(), at.size()));
   }
 
-  void store(const TensorRef& array, Value* v, Value* at) {
-    Value* const index[] = {at};
-    c_.builder().store(v, array->base.value, index);
+  void store(const TensorRef& array, Value* v, std::initializer_list<Value*> at) {
+    c_.builder().store(v, array->base.value, std::span(at.begin(), at.size()));
   }
 
   /// Sums in columns [low, high) and in the rows from `first` on, which end before `end`: rows past the end are the
@@ -183,7 +202,7 @@ class Tiles {
     }
     // Each worker goes down its rows with one panel after the other; where there are few rows, down fewer with some of
     // the panels.
-    Value* workers = e_.i64(std::max(1, c_.workers()));
+    Value* workers = e_.i64(workers_);
     Value* many = e_.ge(groups, scaled(workers, kGroupsOfEach));
     Value* height = e_.select(many, ceiling(groups, workers), e_.i64(1));
     Value* strips = e_.select(many, e_.i64(1), ceiling(scaled(workers, kGroupsOfEach), e_.at_least_one(groups)));
@@ -203,7 +222,7 @@ class Tiles {
 
   void put(Value* v, Value* row, Value* column) {
     Value* const at[] = {row, column};
-    c_.builder().store(v, out_->base.value, at);
+    c_.builder().store(v, sums_, at);
   }
 
   /// The elements below the diagonal from those above it: the same products, added up in the same order.
@@ -216,93 +235,128 @@ class Tiles {
         loop(How::serial, top, bottom, [&](Value* i) {
           loop(How::simd, from, least(add(from, e_.i64(kMirrored)), i), [&](Value* j) {
             Value *const to[] = {i, j}, *const source[] = {j, i};
-            c_.builder().store(c_.builder().load(out_->base.value, source), out_->base.value, to);
+            c_.builder().store(c_.builder().load(sums_, source), sums_, to);
           });
         });
       });
     });
   }
 
-  void packed() {
+  /// An array for the sums that nobody sees. Vectors of rows that begin with a cache line are each in one; their number
+  /// of lines is odd, so that rows below each other fall into different sets of the caches.
+  TensorRef in_lines() {
+    const int64_t line = kLine / ir::size_of(dtype_);
+    Value* lines = e_.op(Opcode::or_, {ceiling(columns_, e_.i64(line)), e_.i64(1)});
+    Value* const shape[] = {rows_, scaled(lines, line)};
+    return allocate(c_, dtype_, shape);
+  }
+
+  /// Adds the products up in `sums`.
+  void packed(Value* sums) {
+    sums_ = sums;
+    clear();
     Value* blocks = e_.at_least_one(ceiling(depth_, e_.i64(size_.depth)));
     Value* block_depth = ceiling(depth_, blocks);
-    if (symmetric_) {
-      bands(blocks, block_depth);
-      mirror();
-      return;
-    }
-    const auto [down, across] = tiles();
-    Value* height = scaled(ceiling(ceiling(rows_, down), e_.i64(kRows)), kRows);
-    Value* width = width_of(columns_, across);
-    loop(How::parallel, e_.i64(0), mul(down, across), [&](Value* tile) {
-      Value* top = least(mul(e_.op(Opcode::floordiv_, {tile, across}), height), rows_);
-      Value* bottom = least(add(top, height), rows_);
-      Value* from = least(mul(e_.op(Opcode::mod_, {tile, across}), width), columns_);
-      Value* to = least(add(from, width), columns_);
-      tile_of(top, bottom, from, to, blocks, block_depth);
-    });
-  }
-
-  Value* width_of(Value* columns, Value* across) {
-    return scaled(ceiling(ceiling(columns, across), e_.i64(panel_)), panel_);
-  }
-
-  /// How many tiles lie below and beside each other: of equal size, and as many for each worker.
-  std::pair<Value*, Value*> tiles() {
-    const int64_t workers = std::max(1, c_.workers());
-    int64_t beside = 1;
-    for (int64_t n = 1; n * n <= workers; n++) {
-      if (workers % n == 0) beside = n;
-    }
-    const auto multiple = [&](Value* extent, int64_t largest, int64_t of) {
-      return scaled(e_.at_least_one(ceiling(extent, e_.i64(largest * of))), of);
-    };
-    return {multiple(rows_, kTileRows, workers / beside), multiple(columns_, widest_, beside)};
-  }
-
-  /// The triangle at and above the diagonal as a band of rows for each worker, of equal area: so a row is copied once,
-  /// and a column for each band that it crosses.
-  void bands(Value* blocks, Value* block_depth) {
-    const int64_t workers = std::max(1, c_.workers());
-    const auto count = static_cast<double>(workers);
-    // Rows above a band: of `part` of all bands' area, which is n^2 - (n - rows)^2 of n^2.
-    const auto above = [&](Value* band) {
-      Value* below = e_.op(Opcode::sub_, {e_.f64(1), e_.op(Opcode::div_, {e_.cast(band, DType::f64_), e_.f64(count)})});
-      Value* part = e_.op(Opcode::sub_, {e_.f64(1), e_.op(Opcode::sqrt_, {below})});
-      Value* rows = e_.cast(e_.op(Opcode::mul_, {e_.cast(rows_, DType::f64_), part}), DType::i64_);
-      return least(scaled(ceiling(rows, e_.i64(kRows)), kRows), rows_);
-    };
-    Value* across = ceiling(columns_, e_.i64(widest_));
-    loop(How::parallel, e_.i64(0), mul(e_.i64(workers), across), [&](Value* tile) {
-      Value* band = e_.op(Opcode::floordiv_, {tile, across});
-      Value *top = above(band), *bottom = above(add(band, e_.i64(1)));
-      Value* width = width_of(sub(columns_, top), across);
-      Value* from = least(add(top, mul(e_.op(Opcode::mod_, {tile, across}), width)), columns_);
-      tile_of(top, bottom, from, least(add(from, width), columns_), blocks, block_depth);
-    });
-  }
-
-  void tile_of(Value* top, Value* bottom, Value* from, Value* to, Value* blocks, Value* block_depth) {
-    Value* const left_size[] = {e_.i64(size_.rows * size_.depth)};
-    Value* const right_size[] = {e_.i64(size_.depth * widest_)};
-    const TensorRef left = allocate(c_, dtype_, left_size), right = allocate(c_, dtype_, right_size);
-    loop(How::serial, top, bottom, [&](Value* i) {
-      // A group of rows computes the panels that its first row begins in, or before.
-      Value* begin = symmetric_ ? e_.op(Opcode::pymax_, {from, sub(i, e_.i64(kRows + panel_))}) : from;
-      loop(How::simd, begin, to, [&](Value* j) {
-        Value* const at[] = {i, j};
-        c_.builder().store(e_.number(dtype_, 0), out_->base.value, at);
+    Value* parts = e_.at_least_one(ceiling(columns_, e_.i64(widest_ * beside_)));
+    Value* width = scaled(ceiling(ceiling(columns_, scaled(parts, beside_)), e_.i64(panel_)), panel_);
+    Value* const right_size[] = {e_.i64(workers_), scaled(width, size_.depth)};
+    const TensorRef right = allocate(c_, dtype_, right_size);
+    // Workers that are through take blocks of rows from those that are not.
+    Value* some = ceiling(ceiling(rows_, e_.i64(workers_ / beside_)), e_.i64(kTimesOfEach));
+    some = e_.op(Opcode::pymax_, {scaled(ceiling(some, e_.i64(kRows)), kRows), e_.i64(kFewRows)});
+    Value* height = least(some, e_.i64(size_.rows));
+    Value* times = ceiling(symmetric_ ? rows_ : height_of_region(), height);
+    loop(How::serial, e_.i64(0), parts, [&](Value* part) {
+      loop(How::serial, e_.i64(0), blocks, [&](Value* block) {
+        Value* first = mul(block, block_depth);
+        const Depth depth = {first, sub(least(add(first, block_depth), depth_), first)};
+        loop(How::in_turn, e_.i64(0), e_.i64(workers_),
+             [&](Value* worker) { copy_right(right, worker, region(worker, part, width), depth); });
+        loop(How::dealt, e_.i64(0), scaled(times, workers_), [&](Value* turn) {
+          Value* owner = e_.op(Opcode::mod_, {turn, e_.i64(workers_)});
+          Region of = region(owner, part, width);
+          Value* time = e_.op(Opcode::floordiv_, {turn, e_.i64(workers_)});
+          of.top = least(add(of.top, mul(time, height)), of.bottom);
+          of.bottom = least(add(of.top, height), of.bottom);
+          product(right, owner, of, depth);
+        });
       });
     });
-    loop(How::serial, e_.i64(0), blocks, [&](Value* block) {
-      Value* first = mul(block, block_depth);
-      Value* depth = sub(least(add(first, block_depth), depth_), first);
-      copy_right(right, from, to, first, depth);
-      loop(How::serial, e_.i64(0), ceiling(sub(bottom, top), e_.i64(size_.rows)), [&](Value* b) {
-        Value* begin = add(top, scaled(b, size_.rows));
-        Value* end = least(add(begin, e_.i64(size_.rows)), bottom);
-        copy_left(left, begin, end, first, depth);
-        block_product(left, right, begin, end, from, to, depth);
+    if (symmetric_) mirror();
+  }
+
+  /// The result is where products of one block after the other are added.
+  void clear() {
+    loop(How::parallel, e_.i64(0), rows_, [&](Value* i) {
+      // A group of rows computes the panels that its first row begins in, or before.
+      Value* low = symmetric_ ? e_.op(Opcode::pymax_, {e_.i64(0), sub(i, e_.i64(kRows + panel_))}) : e_.i64(0);
+      loop(How::simd, low, columns_, [&](Value* j) { put(e_.number(dtype_, 0), i, j); });
+    });
+  }
+
+  /// Products that are added up at a time.
+  struct Depth {
+    Value *first, *count;
+  };
+  /// Rows and columns of the result.
+  struct Region {
+    Value *top, *bottom, *from, *to;
+  };
+
+  Value* height_of_region() {
+    return scaled(ceiling(ceiling(rows_, e_.i64(workers_ / beside_)), e_.i64(kRows)), kRows);
+  }
+
+  /// A worker's rows, and its columns of a part of all. Of a triangle at and above the diagonal a band of rows of the same
+  /// area as the others: so a row is copied once, and a column for each band that it crosses.
+  Region region(Value* worker, Value* part, Value* width) {
+    if (symmetric_) {
+      Value *top = above(worker), *bottom = above(add(worker, e_.i64(1)));
+      Value* panels_before = e_.op(Opcode::floordiv_, {top, e_.i64(panel_)});
+      Value* from = e_.op(Opcode::pymax_, {mul(part, width), scaled(panels_before, panel_)});
+      Value* to = least(mul(add(part, e_.i64(1)), width), columns_);
+      return {top, bottom, least(from, to), to};
+    }
+    Value* height = height_of_region();
+    Value* top = least(mul(e_.op(Opcode::floordiv_, {worker, e_.i64(beside_)}), height), rows_);
+    Value* place = add(scaled(part, beside_), e_.op(Opcode::mod_, {worker, e_.i64(beside_)}));
+    Value* from = least(mul(place, width), columns_);
+    return {top, least(add(top, height), rows_), from, least(add(from, width), columns_)};
+  }
+
+  /// Rows above a band: of its part of all bands' area, which is n^2 - (n - rows)^2 of n^2.
+  Value* above(Value* band) {
+    Value* count = e_.f64(static_cast<double>(workers_));
+    Value* below = e_.op(Opcode::sub_, {e_.f64(1), e_.op(Opcode::div_, {e_.cast(band, DType::f64_), count})});
+    Value* part = e_.op(Opcode::sub_, {e_.f64(1), e_.op(Opcode::sqrt_, {below})});
+    Value* rows = e_.cast(e_.op(Opcode::mul_, {e_.cast(rows_, DType::f64_), part}), DType::i64_);
+    return least(scaled(ceiling(rows, e_.i64(kRows)), kRows), rows_);
+  }
+
+  /// Adds the product of a block of rows and of the owner's columns, which it has copied.
+  void product(const TensorRef& right, Value* owner, const Region& of, const Depth& depth) {
+    Value* const size[] = {e_.i64(size_.rows * size_.depth)};
+    const TensorRef left = allocate(c_, dtype_, size);
+    copy_left(left, of, depth);
+    loop(How::serial, e_.i64(0), ceiling(sub(of.to, of.from), e_.i64(panel_)), [&](Value* panel) {
+      Value* start = add(of.from, scaled(panel, panel_));
+      // Rows at or above the panel's last column.
+      Value* bottom = symmetric_ ? least(of.bottom, add(start, e_.i64(panel_))) : of.bottom;
+      loop(How::serial, e_.i64(0), ceiling(sub(bottom, of.top), e_.i64(kRows)), [&](Value* g) {
+        Value* row = scaled(g, kRows);
+        Value* corner = in_block(row, e_.i64(0));
+        Parts parts;
+        parts.left = [&](int64_t m, Value*, Value* k) {
+          Value* start_of_row = add(corner, e_.i64(left_down_ ? m : m * size_.depth));
+          return load(left, {add(start_of_row, scaled(k, left_down_ ? kRows : 1))});
+        };
+        parts.right = [&](Value* k, Value* j) { return load(right, {owner, in_panel(panel, k, j)}); };
+        parts.value = [&](Value* sum, Value* i, Value* j) {
+          Value* const at[] = {i, add(start, j)};
+          return add(c_.builder().load(sums_, at), sum);
+        };
+        parts.store = [&](Value* v, Value* i, Value* j) { put(v, i, add(start, j)); };
+        group(add(of.top, row), of.bottom, e_.i64(0), columns_of(panel, of), depth.count, parts);
       });
     });
   }
@@ -320,87 +374,64 @@ class Tiles {
     return add(add(scaled(panel, size_.depth * panel_), scaled(k, panel_)), column);
   }
 
-  Value* columns_of(Value* panel, Value* from, Value* to) {
-    return least(sub(sub(to, from), scaled(panel, panel_)), e_.i64(panel_));
+  Value* columns_of(Value* panel, const Region& of) {
+    return least(sub(sub(of.to, of.from), scaled(panel, panel_)), e_.i64(panel_));
   }
 
-  void copy_left(const TensorRef& left, Value* top, Value* bottom, Value* first, Value* depth) {
-    Value *height = sub(bottom, top), *last = sub(bottom, e_.i64(1));
-    const auto copy = [&](Value* row, Value* k, Value* to) { store(left, element(left_, row, add(first, k)), to); };
+  void copy_left(const TensorRef& left, const Region& of, const Depth& depth) {
+    Value *height = sub(of.bottom, of.top), *last = sub(height, e_.i64(1));
+    const auto copy = [&](Value* row, Value* k, Value* to) {
+      store(left, element(left_, add(of.top, row), add(depth.first, k)), {to});
+    };
+    Value* copied = e_.i64(0);
     if (left_down_) {
       // Along the rows of memory. A group's rows are a number that is known, so whole vectors do all of them.
-      Value* whole = e_.op(Opcode::floordiv_, {height, e_.i64(kRows)});
-      loop(How::serial, e_.i64(0), depth, [&](Value* k) {
-        const auto some = [&](Value* group, Value* count) {
-          loop(How::simd, e_.i64(0), count, [&](Value* i) {
-            Value* row = add(scaled(group, kRows), i);
-            copy(add(top, row), k, add(add(scaled(group, kRows * size_.depth), scaled(k, kRows)), i));
-          });
-        };
-        loop(How::serial, e_.i64(0), whole, [&](Value* group) { some(group, e_.i64(kRows)); });
-        some(whole, sub(height, scaled(whole, kRows)));
+      Value* groups = e_.op(Opcode::floordiv_, {height, e_.i64(kRows)});
+      copied = scaled(groups, kRows);
+      loop(How::serial, e_.i64(0), depth.count, [&](Value* k) {
+        loop(How::serial, e_.i64(0), groups, [&](Value* group) {
+          Value* row = scaled(group, kRows);
+          loop(How::simd, e_.i64(0), e_.i64(kRows), [&](Value* i) { copy(add(row, i), k, add(in_block(row, k), i)); });
+        });
       });
     }
-    loop(How::serial, left_down_ ? height : e_.i64(0), scaled(ceiling(height, e_.i64(kRows)), kRows), [&](Value* i) {
-      loop(How::simd, e_.i64(0), depth, [&](Value* k) { copy(least(add(top, i), last), k, in_block(i, k)); });
+    loop(How::serial, copied, scaled(ceiling(height, e_.i64(kRows)), kRows), [&](Value* i) {
+      loop(How::simd, e_.i64(0), depth.count, [&](Value* k) { copy(least(i, last), k, in_block(i, k)); });
     });
   }
 
-  void copy_right(const TensorRef& right, Value* from, Value* to, Value* first, Value* depth) {
-    Value* panels = ceiling(sub(to, from), e_.i64(panel_));
+  void copy_right(const TensorRef& right, Value* worker, const Region& of, const Depth& depth) {
+    Value* panels = ceiling(sub(of.to, of.from), e_.i64(panel_));
     const auto copy = [&](Value* p, Value* k, Value* j) {
-      Value* column = add(add(from, scaled(p, panel_)), j);
-      store(right, element(right_, add(first, k), column), in_panel(p, k, j));
+      Value* column = add(add(of.from, scaled(p, panel_)), j);
+      store(right, element(right_, add(depth.first, k), column), {worker, in_panel(p, k, j)});
     };
     if (right_down_) {
       loop(How::serial, e_.i64(0), panels, [&](Value* p) {
-        loop(How::serial, e_.i64(0), columns_of(p, from, to),
-             [&](Value* j) { loop(How::serial, e_.i64(0), depth, [&](Value* k) { copy(p, k, j); }); });
+        loop(How::serial, e_.i64(0), columns_of(p, of),
+             [&](Value* j) { loop(How::serial, e_.i64(0), depth.count, [&](Value* k) { copy(p, k, j); }); });
       });
     } else {
       // Along the rows: of memory that lies in order the processor fetches what comes next.
-      loop(How::serial, e_.i64(0), depth, [&](Value* k) {
+      loop(How::serial, e_.i64(0), depth.count, [&](Value* k) {
         loop(How::serial, e_.i64(0), panels,
-             [&](Value* p) { loop(How::simd, e_.i64(0), columns_of(p, from, to), [&](Value* j) { copy(p, k, j); }); });
+             [&](Value* p) { loop(How::simd, e_.i64(0), columns_of(p, of), [&](Value* j) { copy(p, k, j); }); });
       });
     }
-  }
-
-  void block_product(const TensorRef& left, const TensorRef& right, Value* top, Value* bottom, Value* from, Value* to,
-                     Value* depth) {
-    Value* groups = ceiling(sub(bottom, top), e_.i64(kRows));
-    loop(How::serial, e_.i64(0), ceiling(sub(to, from), e_.i64(panel_)), [&](Value* p) {
-      Value* start = add(from, scaled(p, panel_));
-      // Groups of rows that begin above the panel's last column.
-      Value* above = symmetric_ ? ceiling(sub(add(start, e_.i64(panel_)), top), e_.i64(kRows)) : groups;
-      loop(How::serial, e_.i64(0), least(groups, above), [&](Value* g) {
-        Value* row = scaled(g, kRows);
-        Value* corner = in_block(row, e_.i64(0));
-        Parts parts;
-        parts.left = [&](int64_t m, Value*, Value* k) {
-          Value* start_of_row = add(corner, e_.i64(left_down_ ? m : m * size_.depth));
-          return load(left, add(start_of_row, scaled(k, left_down_ ? kRows : 1)));
-        };
-        parts.right = [&](Value* k, Value* j) { return load(right, in_panel(p, k, j)); };
-        parts.value = [&](Value* sum, Value* i, Value* j) {
-          Value* const at[] = {i, add(start, j)};
-          return add(c_.builder().load(out_->base.value, at), sum);
-        };
-        parts.store = [&](Value* v, Value* i, Value* j) { put(v, i, add(start, j)); };
-        group(add(top, row), bottom, e_.i64(0), columns_of(p, from, to), depth, parts);
-      });
-    });
   }
 
   Context& c_;
   Emit e_;
   const DType dtype_;
   const TensorRef left_, right_, out_;
+  Value* sums_ = out_->base.value;  // where products are added up
   Value *const rows_, *const columns_, *const depth_;
+  const int64_t workers_;
   const bool symmetric_;               // the left factor is the right one's transpose
+  const int64_t beside_;               // workers whose columns lie beside each other
   const bool left_down_, right_down_;  // neighbours in memory lie below each other
   const BlockSize size_;
-  const int64_t panel_, widest_;  // columns of a panel, and of the widest tile
+  const int64_t panel_, widest_;  // columns of a panel, and of what is copied at a time
 };
 
 }  // namespace

@@ -77,7 +77,7 @@ def test_a_device_that_is_not_there_is_said(tmp_path):
 
 def test_a_wrong_version_is_found(tmp_path, monkeypatch):
     side = timed.Side("numpy", "cpu", tmp_path)
-    options = type("Options", (), {"preset": "tiny"})
+    options = type("Options", (), {"preset": "tiny", "limit": 9})
     kernel = KERNELS["syrk"]
     suite.Suite(options, tmp_path).write_data(kernel, "tiny")
     assert side.versions("syrk") == {"default": "written"}
@@ -89,7 +89,7 @@ def test_a_wrong_version_is_found(tmp_path, monkeypatch):
 
 def test_each_call_has_fresh_arguments(tmp_path):
     side = timed.Side("numpy", "cpu", tmp_path)
-    suite.Suite(type("Options", (), {}), tmp_path).write_data(KERNELS["cholesky"], "tiny")
+    suite.Suite(type("Options", (), {"limit": 9}), tmp_path).write_data(KERNELS["cholesky"], "tiny")
     side.versions("cholesky")
     side.first("default")
     compiled = side.functions["default"]
@@ -104,7 +104,7 @@ def test_each_call_has_fresh_arguments(tmp_path):
 
 def test_a_call_that_fails_at_full_size_says_why(tmp_path):
     side = timed.Side("numpy", "cpu", tmp_path)
-    suite.Suite(type("Options", (), {"preset": "tiny"}), tmp_path).write_data(KERNELS["syrk"], "tiny")
+    suite.Suite(type("Options", (), {"preset": "tiny", "limit": 9}), tmp_path).write_data(KERNELS["syrk"], "tiny")
     side.versions("syrk")
     side.first("default")
     assert side.prepare(("default", False)) == {}
@@ -164,6 +164,20 @@ def test_the_best_version_of_each_kind_is_ready_though_another_was_lost(tmp_path
     assert found["failed"] == {"slow": "no answer within 9 s"} and "slow" not in found["pilot"]
     firsts = [argument for verb, argument in process.asked if verb == "first"]
     assert firsts[:2] == ["slow", "default"]  # what is written comes first: only that takes others along
+
+
+def test_nobody_is_stopped_before_four_times_what_appy_takes(tmp_path):
+    made = one_side(None, tmp_path, limit=8)
+    mine = {"pilot": {"loops": 3.0, "arrays": 2.0}, "whole": {"loops": 4.0, "arrays": 6.0, "failed": 1.0}}
+    assert made.limit_beside(mine) == 16  # a version that failed afterwards says nothing
+    assert made.limit_beside({"pilot": {"loops": 0.1}, "whole": {"loops": 1.0}}) == 8
+    assert made.limit_beside({"pilot": {}, "whole": {"failed": 9.0}}) == made.limit_beside(None) == 8
+
+
+def test_what_a_version_took_to_compute_once_is_kept(tmp_path):
+    process = Process({"default": "written"}, {"default": 3.0})
+    found = one_side(process, tmp_path).best_versions("jax", KERNELS["gemm"], False, lambda *_: None)
+    assert set(found["whole"]) == {"default"} and 0 <= found["whole"]["default"] < 5
 
 
 def test_what_was_lost_is_prepared_again(tmp_path):

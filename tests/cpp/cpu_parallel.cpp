@@ -1,9 +1,12 @@
 // Parallel loops: schedules, reductions, nesting, failures, polls.
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
 
+#include "cpu/context.h"
+#include "cpu/memory.h"
 #include "cpu_samples.h"
 #include "runtime/poll.h"
 #include "runtime/pool.h"
@@ -315,6 +318,53 @@ TEST(CpuParallel, WhatSleepingWorkersHaveNotBegunIsTheCallers) {
       }
     }
   }
+}
+
+/// Who ran which chunk, in turn; the first chunk waits for all others.
+struct Dealt {
+  static constexpr int64_t kChunks = 101;
+  std::array<std::atomic<int>, kChunks> times{};
+  std::atomic<int64_t> ended{0};
+  std::vector<int64_t> of_helper;  // chunks of the thread that has not the first one
+  std::thread::id caller = std::this_thread::get_id();
+};
+
+int64_t run_dealt(Context*, Closure* closure, int64_t begin, int64_t end, int64_t chunk) {
+  Dealt& dealt = *reinterpret_cast<Dealt*>(closure[kArgs]);
+  EXPECT_EQ(begin, chunk);
+  EXPECT_EQ(end, chunk + 1);
+  dealt.times[static_cast<size_t>(chunk)]++;
+  if (std::this_thread::get_id() != dealt.caller) dealt.of_helper.push_back(chunk);
+  const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (chunk == 0 && dealt.ended < Dealt::kChunks - 1 && std::chrono::steady_clock::now() < late) {
+  }
+  dealt.ended++;
+  return static_cast<int64_t>(runtime::Status::done);
+}
+
+TEST(CpuParallel, WhoIsThroughTakesTheLastOnesOfOthers) {
+  if (runtime::default_threads() < 2) GTEST_SKIP() << "one thread";
+  Dealt dealt;
+  Closure closure[kFirstCaptured] = {};
+  closure[kArgs] = reinterpret_cast<ir::Word>(&dealt);
+  ParallelLoop loop{};
+  loop.body = loop.alone = run_dealt;
+  loop.closure = closure;
+  loop.trips = Dealt::kChunks;
+  loop.cost = int64_t{1} << 30;
+  loop.chunk = loop.dynamic = 1;
+  int flag = 0;
+  Memory memory;
+  Context context;
+  context.flag = &flag;
+  context.threads = 2;
+  context.memory = &memory;
+  ASSERT_EQ(run_parallel(&context, &loop), static_cast<int64_t>(runtime::Status::done));
+  for (const auto& times : dealt.times) EXPECT_EQ(times, 1);
+  std::vector<int64_t> want;
+  for (int64_t chunk = 1; chunk < Dealt::kChunks; chunk += 2) want.push_back(chunk);
+  for (int64_t chunk = Dealt::kChunks - 1; chunk > 0; chunk -= 2) want.push_back(chunk);
+  EXPECT_EQ(dealt.of_helper, want);
 }
 
 TEST(CpuParallel, TheFirstFailingIterationWins) {

@@ -24,6 +24,8 @@ SHAPES = [
     (3, 700, 700),
     (490, 193, 23),
     (9, 40, 4500),
+    (27, 600, 4500),
+    (210, 900, 130),
     (0, 4, 5),
     (4, 0, 5),
     (200, 0, 300),
@@ -109,7 +111,7 @@ def shifted_gram(a):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
-@pytest.mark.parametrize("shape", [(1, 5), (33, 200), (300, 130), (129, 520), (1100, 255), (505, 513)])
+@pytest.mark.parametrize("shape", [(1, 5), (33, 200), (300, 130), (129, 520), (900, 130), (505, 513)])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_matrix_times_its_transpose(shape, dtype, threads):
     """Of the symmetric result one triangle is computed; the other one is the same, bit for bit."""
@@ -121,15 +123,17 @@ def test_a_matrix_times_its_transpose(shape, dtype, threads):
     assert_product(with_threads(shifted_gram)(a), a[:, 1:].T @ a[:, :-1], shape[0])
 
 
-@pytest.mark.parametrize("threads", [1, 3, 4, 6])
+@pytest.mark.parametrize("threads", [1, 3, 4, 6, 16])
 def test_the_tiles_are_dealt_to_any_number_of_threads(threads):
-    a, b = operands((250, 200, 70), "float64")
+    a, b = operands((250, 700, 70), "float64")
     with_threads = appy.jit(strict=True, threads=threads)
-    assert_product(with_threads(product)(a, b), a @ b, 200)
-    assert_product(with_threads(left_turned)(a.T.copy(), b), a @ b, 200)
-    assert_product(with_threads(shifted_gram)(a), a[:, 1:].T @ a[:, :-1], 250)
-    got, _ = with_threads(gram)(a)
-    assert_product(got, a.T @ a, 250)
+    assert_product(with_threads(product)(a, b), a @ b, 700)
+    assert_product(with_threads(left_turned)(a.T.copy(), b), a @ b, 700)
+    assert_product(with_threads(right_turned)(a, b.T.copy()), a @ b, 700)
+    assert_product(with_threads(shifted_gram)(b), b[:, 1:].T @ b[:, :-1], 700)
+    columns, rows = with_threads(gram)(a)
+    assert_product(columns, a.T @ a, 250)
+    assert_product(rows, a[:, 1:] @ a[:, 1:].T, 700)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -188,9 +192,10 @@ def test_no_subscript_leaves_a_tile(shape):
 
 def test_six_rows_are_summed_in_registers():
     text = appy.lower(product, np.ones((8, 8)), np.ones((8, 8))).text(optimised=True)
-    # One nest in place and one in tiles, which has an array for a block of each factor beside the result.
+    # One nest in place and one in tiles, which has an array for a block of each factor beside the result, and loops that
+    # clear the result and copy the right factor.
     assert text.count("= fma ") == 12 and text.count(" = alloc ") == 3
-    assert text.count("for parallel") == 2
+    assert text.count("for parallel") == 4
 
 
 def test_exact_products_are_numpys():

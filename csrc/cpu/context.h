@@ -59,6 +59,7 @@ struct ParallelLoop {
   int64_t chunk;      // schedule's or block's, 0: automatic
   int64_t threads;    // num_threads, 0: default
   int64_t dynamic;    // schedule
+  int64_t fixed;      // likewise: each worker has its share, and nothing of another's
   int64_t align;      // chunk bounds are multiples of it where possible
   int64_t row_words;  // of partial results; 0: nothing is reduced
   int64_t closure_words;

@@ -174,6 +174,7 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
       {offsetof(ParallelLoop, chunk), l.chunk},
       {offsetof(ParallelLoop, threads), l.threads},
       {offsetof(ParallelLoop, dynamic), dynamic},
+      {offsetof(ParallelLoop, fixed), l.schedule == ir::Schedule::statically},
       {offsetof(ParallelLoop, align), multiple_of(*this, loop)},
       {offsetof(ParallelLoop, row_words), row},
       {offsetof(ParallelLoop, closure_words), static_cast<int64_t>(words)},

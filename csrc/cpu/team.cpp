@@ -24,10 +24,25 @@ constexpr int64_t kSmall = 20'000 * 16;
 /// The same where the loop before was worth it: to fetch from the others' caches what they have stored there takes
 /// longer than to wake them.
 constexpr int64_t kSmallWhereSpread = kSmall / 4;
+/// Chunks of each worker, of which others take the last ones: of loops that are dealt out, and of those of which a part
+/// is estimated at 50 ms. That is some 5 ms or more: data in another's caches count for less than a neighbour of a
+/// core.
+constexpr int64_t kParts = 8;
+constexpr double kLongPart = 50e6 * 16;
+/// More chunks in a worker's lot have no place in half a word.
+constexpr int64_t kMostOfLot = int64_t{1} << 30;
 /// Pieces of a chunk whose worker has to be woken first, so that the caller can do what that one has not begun.
 constexpr int64_t kPieces = 4;
 /// More rows of partial results would only lengthen the combining loop.
 constexpr int64_t kMaxRows = 256;
+
+/// How many chunks each worker has.
+int64_t parts_of_share(const ParallelLoop& loop, int64_t threads) {
+  if (threads == 1 || loop.fixed) return 1;
+  if (loop.dynamic) return kParts;
+  const double work = static_cast<double>(loop.trips) * static_cast<double>(loop.cost);
+  return static_cast<int64_t>(std::clamp<double>(work / kLongPart / static_cast<double>(threads), 1, kParts));
+}
 
 }  // namespace
 
@@ -37,12 +52,13 @@ struct Team : runtime::Job {
   int64_t chunks = 1;
   int64_t size = 1;  // trips of a chunk
   int threads = 1;
-  /// The chunks of a worker that are dealt out: every `threads`-th. It begins with the first one; who has none left
-  /// takes the last one of another, far from where that one is.
+  /// The chunks of a worker: a stretch of them, or where iterations may differ in length every `threads`-th. It begins
+  /// with the first one; who has none left takes the last one of another, far from where that one is.
   struct alignas(64) Lot {
-    std::atomic<int64_t> taken{0}, first{0}, last{0};  // more may have asked for one than there were
+    std::atomic<uint64_t> taken{0};  // from its beginning, and in the upper half from its end; more may have asked
   };
-  std::vector<Lot> lots;  // of each worker; empty: not dynamic
+  std::vector<Lot> lots;  // of each worker; empty: its chunks are its own
+  int64_t stretch = 0;    // chunks of a worker; 0: every `threads`-th
   struct alignas(64) Begun {
     std::atomic<int64_t> pieces{0};
   };
@@ -58,20 +74,30 @@ struct Team : runtime::Job {
   Status status = Status::done;
   bool no_memory = false;
 
-  int64_t chunks_of(int worker) const { return (chunks - worker + threads - 1) / threads; }
+  int64_t chunks_of(int worker) const {
+    if (stretch == 0) return (chunks - worker + threads - 1) / threads;
+    return std::clamp<int64_t>(chunks - worker * stretch, 0, stretch);
+  }
 
   /// A chunk of the worker's lot, for itself or for another one; -1: there is none left.
   int64_t take(int worker, bool itself) {
-    Lot& lot = lots[static_cast<size_t>(worker)];
     const int64_t count = chunks_of(worker);
-    if (!has_some(worker) || lot.taken.fetch_add(1, std::memory_order_relaxed) >= count) return -1;
-    const int64_t n = itself ? lot.first.fetch_add(1, std::memory_order_relaxed)
-                             : count - 1 - lot.last.fetch_add(1, std::memory_order_relaxed);
-    return worker + n * threads;
+    std::atomic<uint64_t>& taken = lots[static_cast<size_t>(worker)].taken;
+    if (!has_some(worker)) return -1;
+    const Taken before(taken.fetch_add(itself ? 1 : uint64_t{1} << 32, std::memory_order_relaxed));
+    if (before.first + before.last >= count) return -1;
+    const int64_t n = itself ? before.first : count - 1 - before.last;
+    return stretch == 0 ? worker + n * threads : worker * stretch + n;
   }
 
+  struct Taken {
+    explicit Taken(uint64_t word)
+        : first(static_cast<int64_t>(word & UINT32_MAX)), last(static_cast<int64_t>(word >> 32)) {}
+    int64_t first, last;
+  };
   bool has_some(int worker) const {
-    return lots[static_cast<size_t>(worker)].taken.load(std::memory_order_relaxed) < chunks_of(worker);
+    const Taken now(lots[static_cast<size_t>(worker)].taken.load(std::memory_order_relaxed));
+    return now.first + now.last < chunks_of(worker);
   }
 
   bool any_left() const {
@@ -179,6 +205,7 @@ int64_t poll_slow(Context* context) {
 
 int64_t run_parallel(Context* context, ParallelLoop* loop) {
   static thread_local std::vector<ir::Word> kept_rows, kept_copies;
+  static thread_local std::vector<Team::Lot> kept_lots;
   // A poll may run a handler that runs another parallel loop on this thread: it must not find these.
   std::vector<ir::Word> rows = std::exchange(kept_rows, {}), copies;
   Team team;
@@ -198,10 +225,10 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
   threads = std::max<int64_t>(1, threads);
   team.threads = static_cast<int>(threads);
   if (loop->chunk > 0 && threads > 1) {
-    team.size = loop->chunk;
+    team.size = std::max(loop->chunk, trips / threads / kMostOfLot);
   } else {
-    const int64_t pieces = loop->dynamic && threads > 1 ? threads * 8 : threads;
-    team.size = std::max<int64_t>(1, (trips + pieces - 1) / pieces);
+    const int64_t parts = threads * parts_of_share(*loop, threads);
+    team.size = std::max<int64_t>(1, (trips + parts - 1) / parts);
     if (loop->align > 1 && team.size > loop->align)
       team.size = (team.size + loop->align - 1) / loop->align * loop->align;
   }
@@ -214,8 +241,14 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
     loop->closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
   }
   // Where each worker has one chunk, it is the same one each time, of what its caches have from the last time.
-  if (loop->dynamic && team.chunks > threads && threads > 1) {
-    team.lots = std::vector<Team::Lot>(static_cast<size_t>(threads));
+  if (!loop->fixed && team.chunks > threads && threads > 1 && (loop->dynamic || loop->chunk == 0)) {
+    team.lots = std::exchange(kept_lots, {});
+    if (team.lots.size() != static_cast<size_t>(threads)) {
+      team.lots = std::vector<Team::Lot>(static_cast<size_t>(threads));
+    } else {
+      for (Team::Lot& lot : team.lots) lot.taken.store(0, std::memory_order_relaxed);
+    }
+    if (!loop->dynamic) team.stretch = (team.chunks + threads - 1) / threads;
   }
   team.run = Team::run_share;
   if (team.chunks == threads && loop->row_words == 0 && loop->targets == 0) team.waking = Team::deal_in_pieces;
@@ -239,6 +272,7 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
   }
   kept_rows = std::move(rows);  // the caller reads them next
   if (team.copies) kept_copies = std::move(copies);
+  if (!team.lots.empty()) kept_lots = std::move(team.lots);
   context->no_memory |= team.no_memory;
   if (team.interrupted) return static_cast<int64_t>(Status::interrupted);
   if (team.status != Status::done) context->failure = team.failure;

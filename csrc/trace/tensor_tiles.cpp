@@ -18,8 +18,8 @@ using ir::Value;
 /// of the left one fill sixteen registers.
 constexpr int64_t kRows = 6;
 /// A panel of the right factor, `depth` rows of two vectors, stays in the first cache, a block of `rows` rows of the
-/// left one in the second, and a worker's panels in the third. With 32 registers panels have four vectors: a row serves six
-/// rows of sums for as long as the second cache takes for the next one.
+/// left one in the second, and a worker's panels in the third. With 32 registers panels have four vectors: a row serves
+/// six rows of sums for as long as the second cache takes for the next one.
 struct BlockSize {
   int64_t panel_bytes, depth, rows;
 };
@@ -307,8 +307,8 @@ class Tiles {
     return scaled(ceiling(ceiling(rows_, e_.i64(workers_ / beside_)), e_.i64(kRows)), kRows);
   }
 
-  /// A worker's rows, and its columns of a part of all. Of a triangle at and above the diagonal a band of rows of the same
-  /// area as the others: so a row is copied once, and a column for each band that it crosses.
+  /// A worker's rows, and its columns of a part of all. Of a triangle at and above the diagonal a band of rows of the
+  /// same area as the others: so a row is copied once, and a column for each band that it crosses.
   Region region(Value* worker, Value* part, Value* width) {
     if (symmetric_) {
       Value *top = above(worker), *bottom = above(add(worker, e_.i64(1)));

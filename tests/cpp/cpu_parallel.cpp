@@ -320,51 +320,70 @@ TEST(CpuParallel, WhatSleepingWorkersHaveNotBegunIsTheCallers) {
   }
 }
 
-/// Who ran which chunk, in turn; the first chunk waits for all others.
+/// Who ran which chunk of a loop on two threads; the first chunk waits for all others.
 struct Dealt {
-  static constexpr int64_t kChunks = 101;
-  std::array<std::atomic<int>, kChunks> times{};
+  int64_t chunks;
+  std::vector<std::atomic<int>> times;  // each ran
   std::atomic<int64_t> ended{0};
   std::vector<int64_t> of_helper;  // chunks of the thread that has not the first one
   std::thread::id caller = std::this_thread::get_id();
+
+  explicit Dealt(int64_t n) : chunks(n), times(static_cast<size_t>(n)) {}
+
+  static int64_t run(Context*, Closure* closure, int64_t, int64_t, int64_t chunk) {
+    Dealt& dealt = *reinterpret_cast<Dealt*>(closure[kArgs]);
+    dealt.times[static_cast<size_t>(chunk)]++;
+    if (std::this_thread::get_id() != dealt.caller) dealt.of_helper.push_back(chunk);
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (chunk == 0 && dealt.ended < dealt.chunks - 1 && std::chrono::steady_clock::now() < late) {
+    }
+    dealt.ended++;
+    return static_cast<int64_t>(runtime::Status::done);
+  }
+
+  void deal(int64_t trips, int64_t cost, int64_t chunk = 0, bool dynamic = false, bool fixed = false) {
+    ParallelLoop loop{};
+    loop.trips = trips;
+    loop.cost = cost;
+    loop.chunk = chunk;
+    loop.dynamic = dynamic;
+    loop.fixed = fixed;
+    Closure closure[kFirstCaptured] = {};
+    closure[kArgs] = reinterpret_cast<ir::Word>(this);
+    loop.body = loop.alone = run;
+    loop.closure = closure;
+    int flag = 0;
+    Memory memory;
+    Context context;
+    context.flag = &flag;
+    context.threads = 2;
+    context.memory = &memory;
+    ASSERT_EQ(run_parallel(&context, &loop), static_cast<int64_t>(runtime::Status::done));
+    ASSERT_EQ(loop.chunks, chunks);
+    for (const auto& t : times) EXPECT_EQ(t, 1);
+  }
 };
 
-int64_t run_dealt(Context*, Closure* closure, int64_t begin, int64_t end, int64_t chunk) {
-  Dealt& dealt = *reinterpret_cast<Dealt*>(closure[kArgs]);
-  EXPECT_EQ(begin, chunk);
-  EXPECT_EQ(end, chunk + 1);
-  dealt.times[static_cast<size_t>(chunk)]++;
-  if (std::this_thread::get_id() != dealt.caller) dealt.of_helper.push_back(chunk);
-  const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (chunk == 0 && dealt.ended < Dealt::kChunks - 1 && std::chrono::steady_clock::now() < late) {
-  }
-  dealt.ended++;
-  return static_cast<int64_t>(runtime::Status::done);
-}
+constexpr int64_t kLong = int64_t{1} << 30;  // 67 ms an iteration
 
 TEST(CpuParallel, WhoIsThroughTakesTheLastOnesOfOthers) {
   if (runtime::default_threads() < 2) GTEST_SKIP() << "one thread";
-  Dealt dealt;
-  Closure closure[kFirstCaptured] = {};
-  closure[kArgs] = reinterpret_cast<ir::Word>(&dealt);
-  ParallelLoop loop{};
-  loop.body = loop.alone = run_dealt;
-  loop.closure = closure;
-  loop.trips = Dealt::kChunks;
-  loop.cost = int64_t{1} << 30;
-  loop.chunk = loop.dynamic = 1;
-  int flag = 0;
-  Memory memory;
-  Context context;
-  context.flag = &flag;
-  context.threads = 2;
-  context.memory = &memory;
-  ASSERT_EQ(run_parallel(&context, &loop), static_cast<int64_t>(runtime::Status::done));
-  for (const auto& times : dealt.times) EXPECT_EQ(times, 1);
+  Dealt in_turn(101);
+  in_turn.deal(101, kLong, 1, true);
   std::vector<int64_t> want;
-  for (int64_t chunk = 1; chunk < Dealt::kChunks; chunk += 2) want.push_back(chunk);
-  for (int64_t chunk = Dealt::kChunks - 1; chunk > 0; chunk -= 2) want.push_back(chunk);
-  EXPECT_EQ(dealt.of_helper, want);
+  for (int64_t chunk = 1; chunk < 101; chunk += 2) want.push_back(chunk);
+  for (int64_t chunk = 100; chunk > 0; chunk -= 2) want.push_back(chunk);
+  EXPECT_EQ(in_turn.of_helper, want);
+  // Equal shares of a long loop, too: what its data is in stays with a worker as long as both are equally fast.
+  Dealt shares(16);
+  shares.deal(1600, kLong);
+  EXPECT_EQ(shares.of_helper, (std::vector<int64_t>{8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 4, 3, 2, 1}));
+}
+
+TEST(CpuParallel, SharesStayWholeWhereTheyAreShortOrFixed) {
+  if (runtime::default_threads() < 2) GTEST_SKIP() << "one thread";
+  Dealt(2).deal(1600, 16 * 10'000);
+  Dealt(2).deal(1600, kLong, 0, false, true);
 }
 
 TEST(CpuParallel, TheFirstFailingIterationWins) {

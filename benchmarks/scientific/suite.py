@@ -183,10 +183,11 @@ class Suite:
         say(f"{kernel.name}: data")
         shared = self.write_data(kernel, preset)
         found = {}
-        for side in sorted(self.workers, key=lambda side: side != "appy"):
-            self.limit = PATIENCE * self.options.limit if side == "appy" else self.limit_beside(found.get("appy"))
-            found[side] = self.best_versions(side, kernel, shared, say)
+        if "appy" in self.workers:
+            self.limit = PATIENCE * self.options.limit
+            found["appy"] = self.best_versions("appy", kernel, shared, say)
         self.limit = self.limit_beside(found.get("appy"))
+        found |= {s: self.best_versions(s, kernel, shared, say) for s in self.workers if s != "appy"}
         planned = self.rounds(found)
         times: dict[tuple[str, str], list[float]] = {key: [] for key in planned}
         begin = time.perf_counter()

@@ -169,12 +169,13 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
   const int64_t row = (static_cast<int64_t>(carried.size()) + kRowAlign - 1) / kRowAlign * kRowAlign;
   const bool dynamic =
       l.schedule == ir::Schedule::dynamic || (l.schedule == ir::Schedule::automatic && irregular(loop));
+  const bool fixed = !dynamic && (l.schedule == ir::Schedule::statically || l.chunk > 0);
   const std::vector<AtomicTarget> targets = atomic_targets(m_, loop);
   std::vector<std::pair<size_t, int64_t>> fields = {
       {offsetof(ParallelLoop, chunk), l.chunk},
       {offsetof(ParallelLoop, threads), l.threads},
       {offsetof(ParallelLoop, dynamic), dynamic},
-      {offsetof(ParallelLoop, fixed), l.schedule == ir::Schedule::statically},
+      {offsetof(ParallelLoop, fixed), fixed},
       {offsetof(ParallelLoop, align), multiple_of(*this, loop)},
       {offsetof(ParallelLoop, row_words), row},
       {offsetof(ParallelLoop, closure_words), static_cast<int64_t>(words)},

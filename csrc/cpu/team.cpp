@@ -55,7 +55,18 @@ struct Team : runtime::Job {
   /// The chunks of a worker: a stretch of them, or where iterations may differ in length every `threads`-th. It begins
   /// with the first one; who has none left takes the last one of another, far from where that one is.
   struct alignas(64) Lot {
+    int64_t count = 0;
     std::atomic<uint64_t> taken{0};  // from its beginning, and in the upper half from its end; more may have asked
+
+    bool has_some() const { return left(taken.load(std::memory_order_relaxed)) > 0; }
+    /// Its number in the lot; -1: there is none left.
+    int64_t take(bool last) {
+      if (!has_some()) return -1;
+      const uint64_t before = taken.fetch_add(last ? uint64_t{1} << 32 : 1, std::memory_order_relaxed);
+      if (left(before) <= 0) return -1;
+      return last ? count - 1 - static_cast<int64_t>(before >> 32) : static_cast<int64_t>(before & UINT32_MAX);
+    }
+    int64_t left(uint64_t word) const { return count - static_cast<int64_t>((word & UINT32_MAX) + (word >> 32)); }
   };
   std::vector<Lot> lots;  // of each worker; empty: its chunks are its own
   int64_t stretch = 0;    // chunks of a worker; 0: every `threads`-th
@@ -74,37 +85,22 @@ struct Team : runtime::Job {
   Status status = Status::done;
   bool no_memory = false;
 
-  int64_t chunks_of(int worker) const {
-    if (stretch == 0) return (chunks - worker + threads - 1) / threads;
-    return std::clamp<int64_t>(chunks - worker * stretch, 0, stretch);
+  void deal(bool in_stretches) {
+    if (lots.size() != static_cast<size_t>(threads)) lots = std::vector<Lot>(static_cast<size_t>(threads));
+    if (in_stretches) stretch = (chunks + threads - 1) / threads;
+    for (int64_t worker = 0; Lot & lot : lots) {
+      lot.count = in_stretches ? std::clamp<int64_t>(chunks - worker * stretch, 0, stretch)
+                               : (chunks - worker + threads - 1) / threads;
+      lot.taken.store(0, std::memory_order_relaxed);
+      ++worker;
+    }
   }
 
   /// A chunk of the worker's lot, for itself or for another one; -1: there is none left.
   int64_t take(int worker, bool itself) {
-    const int64_t count = chunks_of(worker);
-    std::atomic<uint64_t>& taken = lots[static_cast<size_t>(worker)].taken;
-    if (!has_some(worker)) return -1;
-    const Taken before(taken.fetch_add(itself ? 1 : uint64_t{1} << 32, std::memory_order_relaxed));
-    if (before.first + before.last >= count) return -1;
-    const int64_t n = itself ? before.first : count - 1 - before.last;
+    const int64_t n = lots[static_cast<size_t>(worker)].take(!itself);
+    if (n < 0) return -1;
     return stretch == 0 ? worker + n * threads : worker * stretch + n;
-  }
-
-  struct Taken {
-    explicit Taken(uint64_t word)
-        : first(static_cast<int64_t>(word & UINT32_MAX)), last(static_cast<int64_t>(word >> 32)) {}
-    int64_t first, last;
-  };
-  bool has_some(int worker) const {
-    const Taken now(lots[static_cast<size_t>(worker)].taken.load(std::memory_order_relaxed));
-    return now.first + now.last < chunks_of(worker);
-  }
-
-  bool any_left() const {
-    for (int worker = 0; worker < threads; ++worker) {
-      if (has_some(worker)) return true;
-    }
-    return false;
   }
 
   void run_chunk(Context& context, BodyEntry body, Closure* closure, int64_t chunk) {
@@ -167,7 +163,7 @@ struct Team : runtime::Job {
 
   static void run_share(Job* job, int share, int worker) {
     Team& team = *static_cast<Team*>(job);
-    if (!team.lots.empty() && !team.any_left()) return;
+    if (!team.lots.empty() && std::ranges::none_of(team.lots, &Lot::has_some)) return;
     Context context;
     context.flag = worker == 0 ? team.caller->flag : &team.stop;
     context.team = &team;
@@ -241,14 +237,9 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
     loop->closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
   }
   // Where each worker has one chunk, it is the same one each time, of what its caches have from the last time.
-  if (!loop->fixed && team.chunks > threads && threads > 1 && (loop->dynamic || loop->chunk == 0)) {
+  if (!loop->fixed && team.chunks > threads) {
     team.lots = std::exchange(kept_lots, {});
-    if (team.lots.size() != static_cast<size_t>(threads)) {
-      team.lots = std::vector<Team::Lot>(static_cast<size_t>(threads));
-    } else {
-      for (Team::Lot& lot : team.lots) lot.taken.store(0, std::memory_order_relaxed);
-    }
-    if (!loop->dynamic) team.stretch = (team.chunks + threads - 1) / threads;
+    team.deal(!loop->dynamic);
   }
   team.run = Team::run_share;
   if (team.chunks == threads && loop->row_words == 0 && loop->targets == 0) team.waking = Team::deal_in_pieces;

@@ -13,6 +13,8 @@
 
 namespace appy::trace {
 
+constexpr int64_t kCacheLine = 64;  // bytes
+
 using Index = std::span<ir::Value* const>;
 using Element = std::function<Traced(Context&, Index)>;
 

@@ -122,7 +122,6 @@ struct Across {
 
 std::optional<Across> read_across(const Nest& nest, size_t lane) {
   constexpr size_t most_arrays = 4;
-  constexpr int64_t line = 64;
   if (nest.in_order || !nest.inner.empty() || nest.touched.size() > most_arrays) return std::nullopt;
   // The target comes last: its rows are to be stored whole.
   if (nest.touched.empty() || runs(nest.touched.back()) != static_cast<int>(lane)) return std::nullopt;
@@ -132,10 +131,10 @@ std::optional<Across> read_across(const Nest& nest, size_t lane) {
     const int size = ir::size_of(read.view->dtype);
     const bool crosses = std::find(read.dims.begin(), read.dims.end(), static_cast<int>(lane)) != read.dims.end();
     if (dim < 0 || static_cast<size_t>(dim) == lane || !crosses) continue;
-    if (size < 4 || (found && (found->dim != static_cast<size_t>(dim) || found->elements != line / size))) {
+    if (size < 4 || (found && (found->dim != static_cast<size_t>(dim) || found->elements != kCacheLine / size))) {
       return std::nullopt;
     }
-    found = Across{static_cast<size_t>(dim), line / size};
+    found = Across{static_cast<size_t>(dim), kCacheLine / size};
   }
   return found;
 }

@@ -33,7 +33,6 @@ constexpr int64_t kDeepest = 512, kStays = int64_t{6} << 20;
 constexpr int64_t kFewSets = 2048;
 /// Bytes of a row of the right factor that a worker copies at a time, at most.
 constexpr int64_t kCopiedBytes = 32768;
-constexpr int64_t kLine = 64;  // bytes of the cache
 /// Blocks of a worker's rows, at least, where they have so many rows: not all workers are equally fast.
 constexpr int64_t kTimesOfEach = 4, kFewRows = 96;
 /// Products with at most so many multiplications are computed where the factors lie; with fewer, where neighbours in
@@ -78,13 +77,9 @@ class Tiles {
     in_place(epilogue);
     b.yield({});
     b.set_block(arms->blocks[1]);
-    if (epilogue) {
-      const TensorRef sums = in_lines();
-      packed(sums->base.value);
-      epilogue->apart(sums->base.value);
-    } else {
-      packed(out_->base.value);
-    }
+    if (epilogue) sums_ = in_lines();
+    packed();
+    if (epilogue) epilogue->apart(sums_);
     b.yield({});
     b.set_block(outer);
   }
@@ -122,6 +117,7 @@ class Tiles {
   Value* least(Value* a, Value* b) { return e_.op(Opcode::pymin_, {a, b}); }
   Value* ceiling(Value* n, Value* by) { return e_.ceiling(n, by); }
   Value* scaled(Value* v, int64_t by) { return by == 1 ? v : mul(v, e_.i64(by)); }
+  Value* multiple(Value* at_least, int64_t of) { return scaled(ceiling(at_least, e_.i64(of)), of); }
 
   void loop(How how, Value* low, Value* high, const Body& body) {
     ir::Loop attributes;
@@ -140,12 +136,16 @@ class Tiles {
     return cast_element(c_, t->at(c_, at), dtype_);
   }
 
-  Value* load(const TensorRef& array, std::initializer_list<Value*> at) {
-    return c_.builder().load(array->base.value, std::span(at.begin(), at.size()));
+  Value* array(std::initializer_list<Value*> shape) {
+    return allocate(c_, dtype_, std::span(shape.begin(), shape.size()))->base.value;
   }
 
-  void store(const TensorRef& array, Value* v, std::initializer_list<Value*> at) {
-    c_.builder().store(v, array->base.value, std::span(at.begin(), at.size()));
+  Value* load(Value* array, std::initializer_list<Value*> at) {
+    return c_.builder().load(array, std::span(at.begin(), at.size()));
+  }
+
+  void store(Value* array, Value* v, std::initializer_list<Value*> at) {
+    c_.builder().store(v, array, std::span(at.begin(), at.size()));
   }
 
   /// Sums in columns [low, high) and in the rows from `first` on, which end before `end`: rows past the end are the
@@ -192,7 +192,7 @@ class Tiles {
       parts.store = epilogue->store;
     } else {
       parts.value = [](Value* sum, Value*, Value*) { return sum; };
-      parts.store = [&](Value* v, Value* row, Value* column) { put(v, row, column); };
+      parts.store = [&](Value* v, Value* row, Value* column) { store(sums_, v, {row, column}); };
     }
     Value* groups = ceiling(rows_, e_.i64(kRows));
     if (!in_panels()) {
@@ -220,11 +220,6 @@ class Tiles {
     });
   }
 
-  void put(Value* v, Value* row, Value* column) {
-    Value* const at[] = {row, column};
-    c_.builder().store(v, sums_, at);
-  }
-
   /// The elements below the diagonal from those above it: the same products, added up in the same order.
   void mirror() {
     loop(How::parallel, e_.i64(0), ceiling(rows_, e_.i64(kMirrored)), [&](Value* block) {
@@ -234,8 +229,7 @@ class Tiles {
         Value* from = scaled(across, kMirrored);
         loop(How::serial, top, bottom, [&](Value* i) {
           loop(How::simd, from, least(add(from, e_.i64(kMirrored)), i), [&](Value* j) {
-            Value *const to[] = {i, j}, *const source[] = {j, i};
-            c_.builder().store(c_.builder().load(sums_, source), sums_, to);
+            store(sums_, load(sums_, {j, i}), {i, j});
           });
         });
       });
@@ -244,27 +238,22 @@ class Tiles {
 
   /// An array for the sums that nobody sees. Vectors of rows that begin with a cache line are each in one; their number
   /// of lines is odd, so that rows below each other fall into different sets of the caches.
-  TensorRef in_lines() {
-    const int64_t line = kLine / ir::size_of(dtype_);
+  Value* in_lines() {
+    const int64_t line = kCacheLine / ir::size_of(dtype_);
     Value* lines = e_.op(Opcode::or_, {ceiling(columns_, e_.i64(line)), e_.i64(1)});
-    Value* const shape[] = {rows_, scaled(lines, line)};
-    return allocate(c_, dtype_, shape);
+    return array({rows_, scaled(lines, line)});
   }
 
-  /// Adds the products up in `sums`.
-  void packed(Value* sums) {
-    sums_ = sums;
+  void packed() {
     clear();
     Value* blocks = e_.at_least_one(ceiling(depth_, e_.i64(size_.depth)));
     Value* block_depth = ceiling(depth_, blocks);
     Value* parts = e_.at_least_one(ceiling(columns_, e_.i64(widest_ * beside_)));
-    Value* width = scaled(ceiling(ceiling(columns_, scaled(parts, beside_)), e_.i64(panel_)), panel_);
-    Value* const right_size[] = {e_.i64(workers_), scaled(width, size_.depth)};
-    const TensorRef right = allocate(c_, dtype_, right_size);
+    Value* width = multiple(ceiling(columns_, scaled(parts, beside_)), panel_);
+    Value* right = array({e_.i64(workers_), scaled(width, size_.depth)});
     // Workers that are through take blocks of rows from those that are not.
-    Value* some = ceiling(ceiling(rows_, e_.i64(workers_ / beside_)), e_.i64(kTimesOfEach));
-    some = e_.op(Opcode::pymax_, {scaled(ceiling(some, e_.i64(kRows)), kRows), e_.i64(kFewRows)});
-    Value* height = least(some, e_.i64(size_.rows));
+    Value* some = multiple(ceiling(height_of_region(), e_.i64(kTimesOfEach)), kRows);
+    Value* height = least(e_.op(Opcode::pymax_, {some, e_.i64(kFewRows)}), e_.i64(size_.rows));
     Value* times = ceiling(symmetric_ ? rows_ : height_of_region(), height);
     loop(How::serial, e_.i64(0), parts, [&](Value* part) {
       loop(How::serial, e_.i64(0), blocks, [&](Value* block) {
@@ -290,7 +279,7 @@ class Tiles {
     loop(How::parallel, e_.i64(0), rows_, [&](Value* i) {
       // A group of rows computes the panels that its first row begins in, or before.
       Value* low = symmetric_ ? e_.op(Opcode::pymax_, {e_.i64(0), sub(i, e_.i64(kRows + panel_))}) : e_.i64(0);
-      loop(How::simd, low, columns_, [&](Value* j) { put(e_.number(dtype_, 0), i, j); });
+      loop(How::simd, low, columns_, [&](Value* j) { store(sums_, e_.number(dtype_, 0), {i, j}); });
     });
   }
 
@@ -303,9 +292,7 @@ class Tiles {
     Value *top, *bottom, *from, *to;
   };
 
-  Value* height_of_region() {
-    return scaled(ceiling(ceiling(rows_, e_.i64(workers_ / beside_)), e_.i64(kRows)), kRows);
-  }
+  Value* height_of_region() { return multiple(ceiling(rows_, e_.i64(workers_ / beside_)), kRows); }
 
   /// A worker's rows, and its columns of a part of all. Of a triangle at and above the diagonal a band of rows of the
   /// same area as the others: so a row is copied once, and a column for each band that it crosses.
@@ -330,13 +317,12 @@ class Tiles {
     Value* below = e_.op(Opcode::sub_, {e_.f64(1), e_.op(Opcode::div_, {e_.cast(band, DType::f64_), count})});
     Value* part = e_.op(Opcode::sub_, {e_.f64(1), e_.op(Opcode::sqrt_, {below})});
     Value* rows = e_.cast(e_.op(Opcode::mul_, {e_.cast(rows_, DType::f64_), part}), DType::i64_);
-    return least(scaled(ceiling(rows, e_.i64(kRows)), kRows), rows_);
+    return least(multiple(rows, kRows), rows_);
   }
 
   /// Adds the product of a block of rows and of the owner's columns, which it has copied.
-  void product(const TensorRef& right, Value* owner, const Region& of, const Depth& depth) {
-    Value* const size[] = {e_.i64(size_.rows * size_.depth)};
-    const TensorRef left = allocate(c_, dtype_, size);
+  void product(Value* right, Value* owner, const Region& of, const Depth& depth) {
+    Value* left = array({e_.i64(size_.rows * size_.depth)});
     copy_left(left, of, depth);
     loop(How::serial, e_.i64(0), ceiling(sub(of.to, of.from), e_.i64(panel_)), [&](Value* panel) {
       Value* start = add(of.from, scaled(panel, panel_));
@@ -351,11 +337,8 @@ class Tiles {
           return load(left, {add(start_of_row, scaled(k, left_down_ ? kRows : 1))});
         };
         parts.right = [&](Value* k, Value* j) { return load(right, {owner, in_panel(panel, k, j)}); };
-        parts.value = [&](Value* sum, Value* i, Value* j) {
-          Value* const at[] = {i, add(start, j)};
-          return add(c_.builder().load(sums_, at), sum);
-        };
-        parts.store = [&](Value* v, Value* i, Value* j) { put(v, i, add(start, j)); };
+        parts.value = [&](Value* sum, Value* i, Value* j) { return add(load(sums_, {i, add(start, j)}), sum); };
+        parts.store = [&](Value* v, Value* i, Value* j) { store(sums_, v, {i, add(start, j)}); };
         group(add(of.top, row), of.bottom, e_.i64(0), columns_of(panel, of), depth.count, parts);
       });
     });
@@ -378,7 +361,7 @@ class Tiles {
     return least(sub(sub(of.to, of.from), scaled(panel, panel_)), e_.i64(panel_));
   }
 
-  void copy_left(const TensorRef& left, const Region& of, const Depth& depth) {
+  void copy_left(Value* left, const Region& of, const Depth& depth) {
     Value *height = sub(of.bottom, of.top), *last = sub(height, e_.i64(1));
     const auto copy = [&](Value* row, Value* k, Value* to) {
       store(left, element(left_, add(of.top, row), add(depth.first, k)), {to});
@@ -395,12 +378,12 @@ class Tiles {
         });
       });
     }
-    loop(How::serial, copied, scaled(ceiling(height, e_.i64(kRows)), kRows), [&](Value* i) {
+    loop(How::serial, copied, multiple(height, kRows), [&](Value* i) {
       loop(How::simd, e_.i64(0), depth.count, [&](Value* k) { copy(least(i, last), k, in_block(i, k)); });
     });
   }
 
-  void copy_right(const TensorRef& right, Value* worker, const Region& of, const Depth& depth) {
+  void copy_right(Value* right, Value* worker, const Region& of, const Depth& depth) {
     Value* panels = ceiling(sub(of.to, of.from), e_.i64(panel_));
     const auto copy = [&](Value* p, Value* k, Value* j) {
       Value* column = add(add(of.from, scaled(p, panel_)), j);

@@ -1,6 +1,5 @@
 // Parallel loops: schedules, reductions, nesting, failures, polls.
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>

@@ -111,7 +111,7 @@ def shifted_gram(a):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
-@pytest.mark.parametrize("shape", [(1, 5), (33, 200), (300, 130), (129, 520), (900, 130), (505, 513)])
+@pytest.mark.parametrize("shape", [(1, 5), (33, 200), (300, 130), (129, 520), (900, 130), (1100, 255), (505, 513)])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_matrix_times_its_transpose(shape, dtype, threads):
     """Of the symmetric result one triangle is computed; the other one is the same, bit for bit."""
@@ -124,16 +124,18 @@ def test_a_matrix_times_its_transpose(shape, dtype, threads):
 
 
 @pytest.mark.parametrize("threads", [1, 3, 4, 6, 16])
-def test_the_tiles_are_dealt_to_any_number_of_threads(threads):
-    a, b = operands((250, 700, 70), "float64")
+@pytest.mark.parametrize("depth", [200, 700])
+def test_the_tiles_are_dealt_to_any_number_of_threads(threads, depth):
+    a, b = operands((250, depth, 70), "float64")
     with_threads = appy.jit(strict=True, threads=threads)
-    assert_product(with_threads(product)(a, b), a @ b, 700)
-    assert_product(with_threads(left_turned)(a.T.copy(), b), a @ b, 700)
-    assert_product(with_threads(right_turned)(a, b.T.copy()), a @ b, 700)
-    assert_product(with_threads(shifted_gram)(b), b[:, 1:].T @ b[:, :-1], 700)
+    assert_product(with_threads(product)(a, b), a @ b, depth)
+    assert_product(with_threads(left_turned)(a.T.copy(), b), a @ b, depth)
+    assert_product(with_threads(right_turned)(a, b.T.copy()), a @ b, depth)
+    assert_product(with_threads(shifted_gram)(a), a[:, 1:].T @ a[:, :-1], 250)
+    assert_product(with_threads(shifted_gram)(b), b[:, 1:].T @ b[:, :-1], depth)
     columns, rows = with_threads(gram)(a)
     assert_product(columns, a.T @ a, 250)
-    assert_product(rows, a[:, 1:] @ a[:, 1:].T, 700)
+    assert_product(rows, a[:, 1:] @ a[:, 1:].T, depth)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -26,6 +26,9 @@ ROOT = HERE.parent.parent
 SMALL = "S"  # the preset on which results are compared with the reference
 COMPILING = 180  # seconds that a version has on that preset at least, most of which it compiles
 SAMPLE = 0.02  # seconds that a sample takes at least, unless a call takes longer
+# Seconds of a call up to which another one goes before each sample. It warms threads and caches, and frees the memory for
+# the next result: what has been free for seconds a virtual machine may have to ask its host for again, at 2 s a gigabyte.
+WARMED = 1.0
 FAR = 20  # times slower than the fastest: such a version has few rounds, or one sample where its rivals are that fast
 FEW = 3
 PATIENCE = 10  # times the limit that appy has, whose time the others' limit follows
@@ -200,7 +203,7 @@ class Suite:
                 if r < planned[side, version]:
                     pilot = found[side]["pilot"][version]
                     calls = calls_in(pilot)
-                    sample = self.ask(side, "time", (version, calls), 60 + 100 * calls * pilot)
+                    sample = self.ask(side, "time", (version, calls, pilot < WARMED), 60 + 100 * calls * pilot)
                     if isinstance(sample, dict):
                         found[side]["failed"][version] = sample["failed"]
                         sample = float("nan")

@@ -135,9 +135,9 @@ class Side:
         return time.perf_counter() - start
 
     def time(self, request):
-        """Seconds a call, over that many after one that warms caches and threads."""
-        version, calls = request
-        if calls > 1:
+        """Seconds a call, over that many, after one that warms caches and threads if `warm`."""
+        version, calls, warm = request
+        if warm:
             self.call(version)
         return sum(self.call(version) for _ in range(calls)) / calls
 

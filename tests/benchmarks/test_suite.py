@@ -31,6 +31,17 @@ def run(path: Path, *more: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=200)
 
 
+def test_a_sample_has_a_call_before_it():
+    calls = []
+    side = timed.Side.__new__(timed.Side)
+    side.side = types.SimpleNamespace(wait=lambda _: None)
+    side.fresh, side.given, side.functions = [], (), {"version": lambda: calls.append(1)}
+    side.time(("version", 3, True))
+    assert len(calls) == 4
+    side.time(("version", 1, False))
+    assert len(calls) == 5
+
+
 def test_a_run_is_continued(tmp_path):
     path = tmp_path / "results.json"
     first = run(path, "--only", "syrk")
@@ -98,7 +109,7 @@ def test_each_call_has_fresh_arguments(tmp_path):
         side.given = None
         side.functions["default"] = lambda A: seen.append(A.copy()) or compiled(A)  # noqa: B023
         assert side.prepare(("default", shared)) == {} and side.pilot("default")["pilot"] > 0
-        side.time(("default", 3))
+        side.time(("default", 3, True))
         assert len(seen) > 5 and all(np.array_equal(seen[0], a) for a in seen)
 
 

@@ -130,7 +130,7 @@ Graph::Graph() {
 }
 
 Value* Graph::new_value(Type type, Op* op, Block* block, uint32_t index) {
-  Value& v = values_.emplace_back();
+  Value& v = values_.add();
   v.type = type;
   v.id = value_count_++;
   v.op = op;
@@ -140,7 +140,7 @@ Value* Graph::new_value(Type type, Op* op, Block* block, uint32_t index) {
 }
 
 Op* Graph::new_op(Opcode code, LocId loc) {
-  Op& op = ops_.emplace_back();
+  Op& op = ops_.add();
   op.code = code;
   op.loc = loc;
   op.graph = this;
@@ -148,7 +148,7 @@ Op* Graph::new_op(Opcode code, LocId loc) {
 }
 
 Block* Graph::new_block(Op* owner) {
-  Block& block = blocks_.emplace_back();
+  Block& block = blocks_.add();
   block.graph = this;
   block.owner = owner;
   return &block;
@@ -166,7 +166,7 @@ void Graph::renumber() {
     for (const Block* inner : op.blocks) note(inner->args);
   });
   value_count_ = 0;
-  for (Value& v : values_) v.id = v.id != kGone && stands[v.id] ? value_count_++ : kGone;
+  values_.each([&](Value& v) { v.id = v.id != kGone && stands[v.id] ? value_count_++ : kGone; });
 }
 
 void Graph::number(Op& alloc) { alloc.slot = slots_++; }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -273,6 +272,32 @@ struct Factorization {
   friend bool operator==(const Factorization&, const Factorization&) = default;
 };
 
+/// Objects that stay where they are, made some at a time.
+template <class T>
+class Pool {
+ public:
+  T& add() {
+    if (chunks_.empty() || used_ == kSome) {
+      chunks_.push_back(std::make_unique<T[]>(kSome));
+      used_ = 0;
+    }
+    return chunks_.back()[used_++];
+  }
+  /// In the order in which they were added.
+  template <class F>
+  void each(F&& visit) {
+    for (auto& chunk : chunks_) {
+      const size_t count = &chunk == &chunks_.back() ? used_ : kSome;
+      for (size_t k = 0; k < count; ++k) visit(chunk[k]);
+    }
+  }
+
+ private:
+  static constexpr size_t kSome = 32;
+  std::vector<std::unique_ptr<T[]>> chunks_;
+  size_t used_ = 0;  // of the last chunk
+};
+
 struct Graph {
   Graph();
   Graph(const Graph&) = delete;
@@ -310,9 +335,9 @@ struct Graph {
  private:
   int32_t slots_ = 0;
   uint32_t value_count_ = 0;
-  std::deque<Value> values_;
-  std::deque<Op> ops_;
-  std::deque<Block> blocks_;
+  Pool<Value> values_;
+  Pool<Op> ops_;
+  Pool<Block> blocks_;
 };
 
 /// The first argument word of a parameter.

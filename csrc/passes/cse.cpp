@@ -1,6 +1,9 @@
 // Common subexpressions, scoped by dominance: pure ops, loads of an element that no store may have changed in between,
 // and loads of what was just stored.
+#include <algorithm>
+#include <bit>
 #include <unordered_map>
+#include <vector>
 
 #include "passes/loops.h"
 
@@ -34,18 +37,71 @@ bool is_commutative(Opcode code) {
 /// What an op computes, as words: two ops with equal keys have equal results.
 using Key = std::vector<uint64_t>;
 
-struct KeyHash {
-  size_t operator()(const Key& key) const {
-    uint64_t h = 0x9e3779b97f4a7c15;
-    for (uint64_t w : key) h = (h ^ w) * 0xff51afd7ed558ccd, h ^= h >> 32;
-    return h;
+uint64_t hash_of(const Key& key) {
+  uint64_t h = 0x9e3779b97f4a7c15;
+  for (uint64_t w : key) h = (h ^ w) * 0xff51afd7ed558ccd, h ^= h >> 32;
+  return h;
+}
+
+/// Values by keys. What was added last is removed first, so that keys and entries are stacks, and buckets chains of
+/// entries from the last one on.
+class Available {
+ public:
+  explicit Available(size_t most) : buckets_(std::bit_ceil(most + 1)) {}
+
+  size_t size() const { return entries_.size(); }
+
+  /// Null if there is none.
+  Value* find(const Key& key) const {
+    const uint64_t hash = hash_of(key);
+    for (uint32_t at = bucket(hash); at != 0; at = entries_[at - 1].next) {
+      const Entry& entry = entries_[at - 1];
+      if (entry.hash == hash && std::equal(words_begin(at), words_begin(at + 1), key.begin(), key.end()))
+        return entry.value;
+    }
+    return nullptr;
   }
+
+  void add(const Key& key, Value* value) {
+    const uint64_t hash = hash_of(key);
+    uint32_t& first = buckets_[hash & (buckets_.size() - 1)];
+    entries_.push_back({hash, value, words_.size(), first});
+    words_.insert(words_.end(), key.begin(), key.end());
+    first = static_cast<uint32_t>(entries_.size());
+  }
+
+  void shrink(size_t size) {
+    while (entries_.size() > size) {
+      const Entry& last = entries_.back();
+      buckets_[last.hash & (buckets_.size() - 1)] = last.next;
+      words_.resize(last.begin);
+      entries_.pop_back();
+    }
+  }
+
+ private:
+  struct Entry {
+    uint64_t hash;
+    Value* value;
+    size_t begin;   // of its key in words_, which ends where the next one begins
+    uint32_t next;  // of the same bucket, added before: 1 + its index, or 0
+  };
+
+  uint32_t bucket(uint64_t hash) const { return buckets_[hash & (buckets_.size() - 1)]; }
+  std::vector<uint64_t>::const_iterator words_begin(uint32_t place) const {
+    const size_t begin = place <= entries_.size() ? entries_[place - 1].begin : words_.size();
+    return words_.begin() + static_cast<std::ptrdiff_t>(begin);
+  }
+
+  std::vector<uint32_t> buckets_;
+  std::vector<Entry> entries_;
+  std::vector<uint64_t> words_;
 };
 
 class CommonSubexpressions {
  public:
   explicit CommonSubexpressions(ir::Graph& graph)
-      : graph_(graph), version_(graph.value_count()), to_(graph.value_count()) {
+      : graph_(graph), available_(graph.value_count()), version_(graph.value_count()), to_(graph.value_count()) {
     note_written(*graph.body);
   }
 
@@ -97,34 +153,30 @@ class CommonSubexpressions {
     }
   }
 
-  Key pure_key(const Op& op) const {
-    Key key{static_cast<uint64_t>(op.code) | static_cast<uint64_t>(op.result()->type.dtype) << 8 |
-                static_cast<uint64_t>(static_cast<uint32_t>(op.dim)) << 32,
-            op.imm};
-    for (const Value* operand : op.operands) key.push_back(operand->id);
-    if (is_commutative(op.code) && key[2] > key[3]) std::swap(key[2], key[3]);
-    return key;
+  const Key& pure_key(const Op& op) {
+    key_.assign({static_cast<uint64_t>(op.code) | static_cast<uint64_t>(op.result()->type.dtype) << 8 |
+                     static_cast<uint64_t>(static_cast<uint32_t>(op.dim)) << 32,
+                 op.imm});
+    for (const Value* operand : op.operands) key_.push_back(operand->id);
+    if (is_commutative(op.code) && key_[2] > key_[3]) std::swap(key_[2], key_[3]);
+    return key_;
   }
 
-  Key access_key(const Op& op) const {
+  const Key& access_key(const Op& op) {
     const Value* view = op.view();
     const ir::Access& a = *op.access;
     const uint64_t version = ir::alloc_of(*view) ? version_[view->id] : std::max(version_[view->id], all_);
-    Key key{static_cast<uint64_t>(Opcode::load_), view->id, version};
-    for (size_t t = op.first_term(); t < op.operands.size(); ++t) key.push_back(op.operands[t]->id);
+    key_.assign({static_cast<uint64_t>(Opcode::load_), view->id, version});
+    for (size_t t = op.first_term(); t < op.operands.size(); ++t) key_.push_back(op.operands[t]->id);
     for (size_t d = 0; d < a.offset.size(); ++d) {
-      key.push_back(static_cast<uint64_t>(a.offset[d]));
-      for (int64_t c : a.coef[d]) key.push_back(static_cast<uint64_t>(c));
+      key_.push_back(static_cast<uint64_t>(a.offset[d]));
+      for (int64_t c : a.coef[d]) key_.push_back(static_cast<uint64_t>(c));
     }
-    return key;
-  }
-
-  void define(Key key, Value* value) {
-    if (available_.emplace(key, value).second) scope_.push_back(std::move(key));
+    return key_;
   }
 
   void block(Block& b) {
-    const size_t outer = scope_.size();
+    const size_t outer = available_.size();
     for (Op *op = b.first, *next; op; op = next) {
       next = op->next;
       for (Value*& operand : op->operands) {
@@ -132,26 +184,23 @@ class CommonSubexpressions {
       }
       visit(*op);
     }
-    while (scope_.size() > outer) {
-      available_.erase(scope_.back());
-      scope_.pop_back();
-    }
+    available_.shrink(outer);
   }
 
   void visit(Op& op) {
     const Effect effect = ir::info(op.code).effect;
     if (effect == Effect::pure || effect == Effect::load) {
-      Key key = effect == Effect::pure ? pure_key(op) : access_key(op);
-      if (auto known = available_.find(key); known != available_.end()) {
-        to_[op.result()->id] = known->second;
+      const Key& key = effect == Effect::pure ? pure_key(op) : access_key(op);
+      if (Value* known = available_.find(key)) {
+        to_[op.result()->id] = known;
         op.parent->remove(&op);
         changed_ = true;
       } else {
-        define(std::move(key), op.result());
+        available_.add(key, op.result());
       }
     } else if (is_write(op)) {
       invalidate(op.view());
-      if (effect == Effect::store) define(access_key(op), op.operands[0]);
+      if (effect == Effect::store) available_.add(access_key(op), op.operands[0]);
     } else if (!op.blocks.empty()) {
       if (is_loop(op)) invalidate_written(op);  // an earlier iteration may have stored
       for (Block* inner : op.blocks) block(*inner);
@@ -161,8 +210,8 @@ class CommonSubexpressions {
 
   ir::Graph& graph_;
   std::unordered_map<const Block*, Written> written_;
-  std::unordered_map<Key, Value*, KeyHash> available_;
-  std::vector<Key> scope_;
+  Available available_;
+  Key key_;                        // of the op that is looked at
   std::vector<uint64_t> version_;  // by the view's id: the store that last wrote it
   uint64_t all_ = 0;               // the store that last wrote any parameter, under may_alias
   uint64_t clock_ = 0;

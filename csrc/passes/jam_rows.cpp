@@ -122,7 +122,10 @@ class Tally {
   void note(const Op& op) {
     if (op.code == Opcode::poll_) return;
     Made made;
-    Key key{static_cast<Wide>(op.code), static_cast<Wide>(op.imm), op.dim};
+    constexpr size_t usual = 24;
+    Key key;
+    key.reserve(usual);
+    key.assign({static_cast<Wide>(op.code), static_cast<Wide>(op.imm), op.dim});
     if (op.access) {
       key.push_back(op.view()->id);
       for (size_t d = 0; d < op.access->offset.size(); ++d) append(key, row(op, d));

@@ -209,10 +209,16 @@ std::optional<Wide> Ranges::Impl::split_upper(const Affine& sum, const Value& at
 
 bool Ranges::Impl::searched_before(const Affine& sum, int depth) {
   // Sums of equal hashes cost a proof at worst: the bound that stands for what is not looked at is right for each.
-  const auto [at, fresh] = searched_.try_emplace(hash_of_terms(sum) + case_, Searched{sum.constant, depth});
-  if (fresh) return false;
-  if (at->second.constant <= sum.constant && at->second.depth >= depth) return true;
-  at->second = {sum.constant, depth};
+  const uint64_t terms = hash_of_terms(sum) + case_;
+  const auto at =
+      std::find_if(searched_.begin(), searched_.end(), [&](const Searched& known) { return known.terms == terms; });
+  if (at == searched_.end()) {
+    searched_.push_back({terms, sum.constant, depth});
+    return false;
+  }
+  if (at->constant <= sum.constant && at->depth >= depth) return true;
+  at->constant = sum.constant;
+  at->depth = depth;
   return false;
 }
 
@@ -427,10 +433,13 @@ bool Ranges::in_bounds(const ir::Op& access, const ir::Op& where) { return impl_
 ir::Range Ranges::trips(const ir::Op& loop) {
   Interval bounds = impl_->anew().trips(loop);
   const ir::Range step = at(*loop.operands[2], loop);
-  if (step.lo > 0 && proves_le(*loop.operands[0], 1, *loop.operands[1], loop)) bounds.lo = std::max<Wide>(bounds.lo, 1);
-  if (step.hi < 0 && proves_le(*loop.operands[1], 1, *loop.operands[0], loop)) bounds.lo = std::max<Wide>(bounds.lo, 1);
-  if (step.lo > 0 && proves_le(*loop.operands[1], *loop.operands[0], loop)) bounds.hi = 0;
-  if (step.hi < 0 && proves_le(*loop.operands[0], *loop.operands[1], loop)) bounds.hi = 0;
+  if ((step.lo <= 0 && step.hi >= 0) || bounds.lo > 0) return saturated(bounds);
+  const Value &first = *loop.operands[step.lo > 0 ? 0 : 1], &last = *loop.operands[step.lo > 0 ? 1 : 0];
+  if (proves_le(first, 1, last, loop)) {
+    bounds.lo = 1;
+  } else if (sees_le(last, first, loop)) {
+    bounds.hi = 0;
+  }
   return saturated(bounds);
 }
 

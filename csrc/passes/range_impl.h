@@ -214,13 +214,14 @@ class Ranges::Impl {
   int depth_ = 0;
   uint64_t work_ = 0;
   struct Searched {
+    uint64_t terms = 0;  // their hash, and the case's number
     Wide constant = 0;
     int depth = 0;
   };
-  int budget_ = 0;  // sums that the search may still look at
-  std::unordered_map<uint64_t, Searched> searched_;
-  uint64_t case_ = 0, cases_ = 0;  // the case that is looked at, and how many there were in all searches
-  std::vector<Affine> extra_;      // its facts
+  int budget_ = 0;                  // sums that the search may still look at
+  std::vector<Searched> searched_;  // few: no more than the search looks at
+  uint64_t case_ = 0, cases_ = 0;   // the case that is looked at, and how many there were in all searches
+  std::vector<Affine> extra_;       // its facts
   bool use_extra_ = true;
   std::unordered_map<const ir::Block*, BlockFacts> facts_;
   std::unordered_map<const ir::Op*, LoopEnds> ends_;

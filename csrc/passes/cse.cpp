@@ -51,29 +51,25 @@ class Available {
 
   size_t size() const { return entries_.size(); }
 
-  /// Null if there is none.
-  Value* find(const Key& key) const {
+  /// What has the key; where nothing has, the value gets it, and null is returned.
+  Value* find_or_add(const Key& key, Value* value) {
     const uint64_t hash = hash_of(key);
-    for (uint32_t at = bucket(hash); at != 0; at = entries_[at - 1].next) {
+    uint32_t& first = bucket(hash);
+    for (uint32_t at = first; at != 0; at = entries_[at - 1].next) {
       const Entry& entry = entries_[at - 1];
       if (entry.hash == hash && std::equal(words_begin(at), words_begin(at + 1), key.begin(), key.end()))
         return entry.value;
     }
-    return nullptr;
-  }
-
-  void add(const Key& key, Value* value) {
-    const uint64_t hash = hash_of(key);
-    uint32_t& first = buckets_[hash & (buckets_.size() - 1)];
     entries_.push_back({hash, value, words_.size(), first});
     words_.insert(words_.end(), key.begin(), key.end());
     first = static_cast<uint32_t>(entries_.size());
+    return nullptr;
   }
 
   void shrink(size_t size) {
     while (entries_.size() > size) {
       const Entry& last = entries_.back();
-      buckets_[last.hash & (buckets_.size() - 1)] = last.next;
+      bucket(last.hash) = last.next;
       words_.resize(last.begin);
       entries_.pop_back();
     }
@@ -87,7 +83,7 @@ class Available {
     uint32_t next;  // of the same bucket, added before: 1 + its index, or 0
   };
 
-  uint32_t bucket(uint64_t hash) const { return buckets_[hash & (buckets_.size() - 1)]; }
+  uint32_t& bucket(uint64_t hash) { return buckets_[hash & (buckets_.size() - 1)]; }
   std::vector<uint64_t>::const_iterator words_begin(uint32_t place) const {
     const size_t begin = place <= entries_.size() ? entries_[place - 1].begin : words_.size();
     return words_.begin() + static_cast<std::ptrdiff_t>(begin);
@@ -191,16 +187,14 @@ class CommonSubexpressions {
     const Effect effect = ir::info(op.code).effect;
     if (effect == Effect::pure || effect == Effect::load) {
       const Key& key = effect == Effect::pure ? pure_key(op) : access_key(op);
-      if (Value* known = available_.find(key)) {
+      if (Value* known = available_.find_or_add(key, op.result())) {
         to_[op.result()->id] = known;
         op.parent->remove(&op);
         changed_ = true;
-      } else {
-        available_.add(key, op.result());
       }
     } else if (is_write(op)) {
       invalidate(op.view());
-      if (effect == Effect::store) available_.add(access_key(op), op.operands[0]);
+      if (effect == Effect::store) available_.find_or_add(access_key(op), op.operands[0]);
     } else if (!op.blocks.empty()) {
       if (is_loop(op)) invalidate_written(op);  // an earlier iteration may have stored
       for (Block* inner : op.blocks) block(*inner);

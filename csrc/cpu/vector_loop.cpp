@@ -138,8 +138,24 @@ void VectorLoop::plan_targets(const ir::Block& body, const std::vector<Regs>& ca
     if (may_replay_) {
       for (const ir::Op* op = v->op; op; op = op->next) checked |= contains_check(*op);
     }
-    if (!checked) targets_[v->id] = carried[k];
+    if (checked) continue;
+    targets_[v->id] = carried[k];
+    // Lanes that are off keep what they have: without instructions under a mask that takes one more each time.
+    const ir::Value* before =
+        exec_.all || avx512_ ? sum_before(*v, *body.args[body.args.size() - carried.size() + k]) : nullptr;
+    if (before) targets_[before->id] = carried[k];
   }
+}
+
+/// Where a carried value adds one product and then this one: what it is in between, if nothing else needs that, or the
+/// carried value once it is known.
+const ir::Value* VectorLoop::sum_before(const ir::Value& next, const ir::Value& carried) const {
+  if (next.op->code != Opcode::fma_) return nullptr;
+  const ir::Value* sum = next.op->operands[2];
+  const bool plain = sum->op && sum->op->code == Opcode::fma_ && sum->op->parent == next.op->parent &&
+                     sum->op->operands[2] == &carried && varying(sum) && f_.module().uses[sum->id] == 1 &&
+                     f_.module().uses[carried.id] == 1;
+  return plain && !negates_for_fma(sum) && !targets_.contains(sum->id) ? sum : nullptr;
 }
 
 void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> carried) {

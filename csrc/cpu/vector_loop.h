@@ -106,6 +106,7 @@ class VectorLoop {
   bool in_group(size_t k) const;
   void merge_accumulators();
   void plan_targets(const ir::Block&, const std::vector<Regs>& carried);
+  const ir::Value* sum_before(const ir::Value& next, const ir::Value& carried) const;
 
   // Results (vector_reduce.cpp).
   void reduce(std::span<const x86::Reg> carried);

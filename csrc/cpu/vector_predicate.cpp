@@ -106,13 +106,22 @@ bool VectorLoop::under_mask(const ir::Op& op) {
 bool VectorLoop::merges_sum(const ir::Op& op) {
   const DType t = op.result()->type.dtype;
   const auto merge = merges_.find(op.result()->id);
-  if (!avx512_ || merge == merges_.end() || op.code != Opcode::add_ || exec_.all) return false;
+  const bool fma = op.code == Opcode::fma_;
+  if (!avx512_ || merge == merges_.end() || (op.code != Opcode::add_ && !fma) || exec_.all) return false;
   if (t == DType::bool_ || (ir::is_real(t) && ir::size_of(t) < 4)) return false;
+  if (fma && std::ranges::any_of(op.operands, [&](const ir::Value* v) { return negates_for_fma(v); })) return false;
   const auto is_product = [&](const ir::Value* v) {
     return v->op && v->op->code == Opcode::mul_ && f_.deferred(*v->op);
   };
   if (std::ranges::any_of(op.operands, is_product)) return false;
   const Regs &to = merge->second, a = get(op.operands[0]), b = get(op.operands[1]);
+  if (fma) {
+    if (get(op.operands[2])[0].id() != to[0].id()) return false;
+    const InstId id = ir::size_of(t) == 8 ? Id::kIdVfmadd231pd : Id::kIdVfmadd231ps;
+    for (size_t u = 0; u < to.size(); ++u) cc_.k(exec_.r[u].as<x86::KReg>()).emit(id, to[u], a[u], b[u]);
+    set(op.result(), to);
+    return true;
+  }
   if (a[0].id() != to[0].id() && b[0].id() != to[0].id()) return false;
   for (size_t u = 0; u < to.size(); ++u) cc_.k(exec_.r[u].as<x86::KReg>()).emit(addition(t), to[u], a[u], b[u]);
   set(op.result(), to);

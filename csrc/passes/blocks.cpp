@@ -44,8 +44,9 @@ constexpr int64_t kSteps = 128, kRows = 120;
 /// Groups for each worker, at least, as long as they have a few rows, or twice as many as jam where there are no
 /// blocks.
 constexpr int64_t kGroups = 8, kFewRows = 16;
-/// Columns of a block are a multiple of what jams, or of the vectors that run together; rows of a group of what jams.
-constexpr int64_t kJammed = 4, kJammedInLanes = 12, kLanes = 64;
+/// Rows of a group are a multiple of what jams, and columns of a block of four and six, or of the vectors that run
+/// together.
+constexpr int64_t kJammed = 4, kJammedInLanes = 12, kColumns = 12, kLanes = 64;
 
 /// Rows around columns around steps that add up: into a value, or, column by column, into an element.
 struct Nest {
@@ -206,7 +207,7 @@ class Blocker {
     cap_ = nullptr;
     Value* end = columns.operands[1];
     if (visible_before(*end, rows)) return true;
-    if (nest_.in_lanes || !end->op) return false;
+    if (!end->op) return false;
     if (end->op->code == Opcode::pymin_) {
       const bool second = visible_before(*end->op->operands[1], rows);
       if (second || visible_before(*end->op->operands[0], rows)) {
@@ -264,14 +265,15 @@ class Blocker {
     Value* deep = least(steps, b_.i64(int64_t{1} << 26));
     Value* small = b_.op(Opcode::le_, {mul(narrow, mul(deep, b_.i64(nest_.bytes))), b_.i64(kWorthIt)});
     Value* of_block = nest_.in_lanes ? b_.i64(kSteps) : most(deep, b_.i64(1));
-    const int64_t together = nest_.columns->loop->simd ? kLanes : kJammed;
+    const bool across = nest_.columns->loop->simd;
+    const int64_t together = across ? kLanes : kColumns, jammed = across ? kJammedInLanes : kJammed;
     Value* wide = b_.op(Opcode::floordiv_, {b_.i64(kBlockBytes), mul(of_block, b_.i64(nest_.bytes * together))});
     Value* width = mul(most(wide, b_.i64(1)), b_.i64(together));
-    Value* fewest = b_.select(small, b_.i64(2 * kJammed), b_.i64(kFewRows));
-    group_ = least(most(multiple(wanted, nest_.in_lanes ? kJammedInLanes : kJammed), fewest), b_.i64(kRows));
+    Value* fewest = b_.select(small, b_.i64(across ? jammed : 2 * kJammed), b_.i64(across ? 2 * jammed : kFewRows));
+    group_ = least(most(multiple(wanted, jammed), fewest), b_.i64(kRows));
     if (!nest_.in_lanes && nest_.row_bytes > 0) {
-      Value* room = b_.op(Opcode::floordiv_, {b_.i64(kGroupBytes), mul(of_block, b_.i64(nest_.row_bytes * kJammed))});
-      group_ = least(group_, mul(most(room, b_.i64(2)), b_.i64(kJammed)));
+      Value* room = b_.op(Opcode::floordiv_, {b_.i64(kGroupBytes), mul(of_block, b_.i64(nest_.row_bytes * jammed))});
+      group_ = least(group_, mul(most(room, b_.i64(across ? 1 : 2)), b_.i64(jammed)));
     }
     // Nobody is left without rows.
     group_ = least(group_, most(ceiling(count_, b_.i64(std::max(1, graph_.workers))), b_.i64(1)));
@@ -290,15 +292,19 @@ class Blocker {
     count_to(ceiling(extent(begin, end), width_), [&](Value* block) {
       Value* from = add(begin, mul(block, width_));
       Value* to = least(add(from, width_), end);
-      if (!nest_.in_lanes) return part(Part::columns, from, to);
-      Value *first = nest_.steps->operands[0], *last = nest_.steps->operands[1];
-      count_to(ceiling(extent(first, last), depth_), [&](Value* deep) {
-        from_step_ = add(first, mul(deep, depth_));
-        to_step_ = least(add(from_step_, depth_), last);
-        part(Part::columns, from, to);
-      });
+      by_steps(from, to);
     });
-    if (triangle_) part(Part::columns, end, nullptr);
+    if (triangle_) by_steps(end, nullptr);
+  }
+
+  void by_steps(Value* from, Value* to) {
+    if (!nest_.in_lanes) return part(Part::columns, from, to);
+    Value *first = nest_.steps->operands[0], *last = nest_.steps->operands[1];
+    count_to(ceiling(extent(first, last), depth_), [&](Value* deep) {
+      from_step_ = add(first, mul(deep, depth_));
+      to_step_ = least(add(from_step_, depth_), last);
+      part(Part::columns, from, to);
+    });
   }
 
   /// The group's rows do this part of what they did, with columns from and to these, if given.

@@ -16,6 +16,7 @@
 #include "passes/jammer.h"
 #include "passes/loops.h"
 #include "passes/overlap.h"
+#include "passes/products_in_turn.h"
 #include "passes/range.h"
 
 namespace appy::passes {
@@ -30,7 +31,7 @@ constexpr std::string_view kStage = "jam";
 /// Operations of the loop inside, in all copies: more would only be a lot of code.
 constexpr int64_t kMostOps = 160;
 /// So many iterations of a loop run together, those of one in lanes, and of two loops at most.
-constexpr std::array<int64_t, 4> kCopies = {1, 2, 4, 8}, kCopiesInLanes = {1, 2, 4, 6};
+constexpr std::array<int64_t, 4> kCopies = {1, 2, 4, 8}, kCopiesInLanes = {1, 2, 4, 6}, kCopiesOfTwo = {1, 2, 4, 6};
 constexpr int64_t kMostCopies = 4;
 /// Loads for each sum, compared with those before: for less it is only more code.
 constexpr double kWorthIt = 0.75;
@@ -159,6 +160,37 @@ class Jam {
     return false;
   }
 
+  /// What the loop around the sums loads in each iteration.
+  struct Load {
+    std::vector<bool> moves;  // with each target
+    int products = 0;         // which of the two that are added in turn need it, one bit each
+  };
+
+  static std::vector<Load> loads_of(Op& sums, const std::vector<Target>& targets) {
+    std::vector<Load> loads;
+    std::array<std::set<const Op*>, 2> needed;
+    const Uses uses(*sums.graph);
+    for (size_t k = 0; k < sums.results.size(); ++k) {
+      const auto products = products_of(uses, sums, k);
+      if (!products) continue;
+      for (const Value* v : products->first->operands) need(*v, body_of(sums), needed[0]);
+      for (size_t n = 0; n < 2; ++n) need(*products->second->operands[n], body_of(sums), needed[1]);
+    }
+    ir::walk(body_of(sums), [&](Op& op) {
+      if (op.code != Opcode::load_) return;
+      Load load;
+      for (const Target& t : targets) load.moves.push_back(moves_access(op, *t.loop));
+      for (int n = 0; n < 2; ++n) load.products |= static_cast<int>(needed[static_cast<size_t>(n)].count(&op)) << n;
+      loads.push_back(std::move(load));
+    });
+    return loads;
+  }
+
+  static void need(const Value& v, const ir::Block& body, std::set<const Op*>& found) {
+    if (!v.op || v.op->parent != &body || !found.insert(v.op).second) return;
+    for (const Value* operand : v.op->operands) need(*operand, body, found);
+  }
+
   /// As few loads for each sum as there are registers for.
   void choose(Op& sums, std::vector<Target>& targets) {
     const Op* lanes = lane_loop(sums);
@@ -166,39 +198,39 @@ class Jam {
     const int64_t registers = graph_.registers;
     // What is left of a row is added under a mask.
     const int64_t merging = lanes == &sums && registers < kRegistersBesideMasks ? kToMerge : 0;
-    std::vector<std::vector<bool>> loads;  // by load: does it move with the target?
-    int64_t ops = 0;
-    ir::walk(body_of(sums), [&](const Op& op) {
-      ++ops;
-      if (op.code != Opcode::load_) return;
-      loads.emplace_back();
-      for (const Target& t : targets) loads.back().push_back(moves_access(op, *t.loop));
-    });
+    const std::vector<Load> loads = loads_of(sums, targets);
+    int64_t ops = 0;  // beside loads
+    ir::walk(body_of(sums), [&](const Op& op) { ops += op.code != Opcode::load_; });
     const auto carried = static_cast<int64_t>(sums.results.size());
     double least = kWorthIt * static_cast<double>(loads.size()) / static_cast<double>(carried) + 1e-9;
     int64_t inner_best = 1, outer_best = 1;
     const bool in_turn = targets.size() == 1 && runs_in_order_inside(sums, *targets[0].loop);
-    for (const int64_t inner : across ? kCopiesInLanes : kCopies) {
-      if (inner > kMostCopies && targets.size() > 1) break;
+    const auto& copies = across ? kCopiesInLanes : targets.size() > 1 ? kCopiesOfTwo : kCopies;
+    for (const int64_t inner : copies) {
       if (inner > kMostCopies) {
         // More iterations are left behind the last group. Where a sum waits for the one before it, other rows are all
         // that there is to do.
-        if (!across && !in_turn) least *= kWorthIt;
+        if (!across && !in_turn && targets.size() == 1) least *= kWorthIt;
         Ranges ranges(graph_);
         const auto order = order_to_jam(graph_, ranges, *targets[0].loop, sums_, inner);
         if (!order || !order->jammed.count(&sums)) break;
       }
       for (int64_t outer = 1; outer <= (targets.size() > 1 ? kMostCopies : 1); ++outer) {
-        int64_t made = 0, kept = 1;
-        for (const std::vector<bool>& load : loads) {
-          const bool with_outer = load.size() > 1 && load[1];
-          made += (load[0] ? inner : 1) * (with_outer ? outer : 1);
-          if (!load[0]) kept += with_outer ? outer : 1;
-        }
         const int64_t all = carried * inner * outer;
+        const bool turns = takes_turns(sums, all);
+        int64_t made = 0, of_any = 0;
+        std::array<int64_t, 2> of_product = {};
+        for (const Load& load : loads) {
+          const int64_t with_outer = load.moves.size() > 1 && load.moves[1] ? outer : 1;
+          made += (load.moves[0] ? inner : 1) * with_outer;
+          if (load.moves[0]) continue;
+          if (!turns || load.products == 0) of_any += with_outer;
+          for (size_t n = 0; turns && n < 2; ++n) of_product[n] += (load.products >> n & 1) * with_outer;
+        }
+        const int64_t kept = 1 + of_any + std::max(of_product[0], of_product[1]);
         // Lanes across the sums: two vectors of each, and of what is loaded.
         if (across ? 2 * (all + 1) + 1 > registers : all + kept + merging > registers) continue;
-        if (ops * inner * outer > kMostOps) continue;
+        if (made + ops * inner * outer > kMostOps) continue;
         const double cost = static_cast<double>(made) / static_cast<double>(all);
         if (cost >= least) continue;
         least = cost;

@@ -37,6 +37,12 @@ bool moves_access(const Op& access, const Op& loop) {
 
 std::optional<Wide> slope(Ranges& ranges, const Value& bound, const Op& loop, const Op& where) {
   if (!moves(bound, loop)) return 0;
+  if (bound.op && (bound.op->code == Opcode::pymin_ || bound.op->code == Opcode::pymax_)) {
+    const auto x = slope(ranges, *bound.op->operands[0], loop, where);
+    const auto y = slope(ranges, *bound.op->operands[1], loop, where);
+    if (!x || !y || (*x != 0 && *y != 0)) return std::nullopt;
+    return *x + *y;
+  }
   const Affine sum = ranges.affine(bound, where);
   for (const auto& [atom, coef] : sum.terms) {
     if (atom != induction(loop) && moves(*atom, loop)) return std::nullopt;

@@ -13,7 +13,8 @@ namespace appy::passes {
 bool moves(const ir::Value&, const ir::Op& loop);
 /// May they touch different elements?
 bool moves_access(const ir::Op& access, const ir::Op& loop);
-/// How far one of the bounds of a loop inside, `where`, moves with the loop's variable; nothing: in another way.
+/// How far one of the bounds of a loop inside, `where`, moves with the loop's variable, or as far at most where it is
+/// cut off; nothing: in another way.
 std::optional<Wide> slope(Ranges&, const ir::Value& bound, const ir::Op& loop, const ir::Op& where);
 /// Iterations of `loop` that follow each other run through most of `inner` together: at most one of its bounds moves,
 /// by one.

@@ -103,6 +103,13 @@ bool Requirement::equal(Value& a, Value& b) {
     needed_.push_back(builder().op(Opcode::eq_, {&a, &b}));
     return true;
   }
+  // The lesser of two is one of them: the other is no less.
+  for (const auto& [cut, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    if (!cut->op || cut->op->code != Opcode::pymin_) continue;
+    for (size_t side = 0; side < 2; ++side) {
+      if (cut->op->operands[side] == other) return less(*other, *cut->op->operands[1 - side], false);
+    }
+  }
   if (!a.op || !b.op) return false;
   const bool alike = a.op->code == b.op->code && ir::is_pure(a.op->code) && !a.op->operands.empty();
   if (alike && a.op->operands.size() == b.op->operands.size() && a.op->dim == b.op->dim) {

@@ -16,23 +16,26 @@ std::string listing_of(const std::string& text, Isa isa) {
   return code_of(*graph, isa, -1, false)->listing();
 }
 
-/// The sums of x[0, k] * x[r, k] for r from 0 to `rows` - 1: as many sums and loads.
-std::string dots(int rows, const std::string& how = "simd annotated") {
-  std::string results, carried, types, body, yields, stores;
+/// The sums of x[0, k] * x[r, k] for r from 0 to `rows` - 1: as many sums and loads. With `second` x[1, k] * x[r, k] is
+/// added in turn.
+std::string dots(int rows, const std::string& how = "simd annotated", bool second = false) {
+  std::string results, carried, types, body, later, yields, stores;
   for (int r = 0; r < rows; ++r) {
     const std::string n = std::to_string(r), comma = r ? ", " : "";
     results += comma + "%s" + n;
     carried += comma + (how.starts_with("simd") ? "sum " : "") + "%t" + n + " = %f0";
     types += comma + "f64";
     yields += comma + "%u" + n;
+    const std::string sum = second ? "%h" + n : "%u" + n;
     body +=
-        "    %x" + n + " = load %x[" + n + ", %k] : f64\n    %u" + n + " = fma %x0, %x" + n + ", %t" + n + " : f64\n";
+        "    %x" + n + " = load %x[" + n + ", %k] : f64\n    " + sum + " = fma %x0, %x" + n + ", %t" + n + " : f64\n";
+    if (second) later += "    %u" + n + " = fma %x1, %x" + n + ", %h" + n + " : f64\n";
     stores += "  store %s" + n + ", %o[" + n + "]\n";
   }
   return "region @r(%b: i64, %n: i64, %x: f64[2,c], %o: f64[1,c]) {\n  %one = const 1 : i64\n  %f0 = const 0.0 : f64\n "
          " " +
          results + " = for " + how + " %k = %b to %n step %one carry(" + carried + ") : " + types + " {\n" + body +
-         "    yield " + yields + "\n  }\n" + stores + "  yield\n}\n";
+         later + "    yield " + yields + "\n  }\n" + stores + "  yield\n}\n";
 }
 
 TEST(Sums, BeginBeforeALineOfTheCacheWithAvx512) {
@@ -40,6 +43,14 @@ TEST(Sums, BeginBeforeALineOfTheCacheWithAvx512) {
   EXPECT_TRUE(aligns(dots(16), Isa::avx512));
   EXPECT_FALSE(aligns(dots(16), Isa::avx2));
   EXPECT_FALSE(aligns(dots(2), Isa::avx512)) << "two sums go several vectors at a time";
+}
+
+TEST(Sums, AddTwoProductsInPlace) {
+  const auto moves = [](bool second, Isa isa) {
+    const std::string listing = listing_of(dots(8, "simd annotated", second), isa);
+    return count(listing, "vmovaps") + count(listing, "vmovapd") + count(listing, "vblend");
+  };
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) EXPECT_LE(moves(true, isa), moves(false, isa));
 }
 
 TEST(Sums, AreTheSameWhereverTheyBegin) {
@@ -51,6 +62,10 @@ TEST(Sums, AreTheSameWhereverTheyBegin) {
         expect_same(dots(rows), {scalar_arg(word(begin)), scalar_arg(word(end)),
                                  array_arg(counting<double>(static_cast<size_t>(rows * columns)), {rows, columns}),
                                  array_arg(std::vector<double>(rows), {rows})});
+        expect_same(dots(8, "simd annotated", true),
+                    {scalar_arg(word(begin)), scalar_arg(word(end)),
+                     array_arg(counting<double>(static_cast<size_t>(8 * columns)), {8, columns}),
+                     array_arg(std::vector<double>(8), {8})});
         if (::testing::Test::HasFatalFailure()) return;
       }
     }

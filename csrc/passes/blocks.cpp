@@ -12,6 +12,7 @@
 // 3. What a row computes for its loops is computed again in each of its parts: nothing of it is read from what rows
 //    write.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "ir/builder.h"
+#include "passes/column_panels.h"
 #include "passes/copier.h"
 #include "passes/jam_order.h"
 #include "passes/loops.h"
@@ -41,6 +43,11 @@ constexpr std::string_view kStage = "blocks";
 constexpr int64_t kBlockBytes = 256 << 10, kGroupBytes = 512 << 10, kWorthIt = 512 << 10;
 /// Steps of a block, and rows of a group at most: as many as jam in groups of four or six.
 constexpr int64_t kSteps = 128, kRows = 120;
+/// All that is read for columns, for less of which it is not copied to panels; rows for each worker, for fewer of which
+/// neither; columns of a panel, panels that are copied together, for so many rows at most, and their steps where the
+/// sums are elements or, at most, where they are values.
+constexpr int64_t kWorthPanels = 4 << 20, kRowsForPanels = 36, kPanel = 32, kPanels = 4, kRowsOfPanels = 960,
+                  kBlocksForValues = 8, kStepsOfPanel = 512, kDeepest = 1 << 14;
 /// Groups for each worker, at least, as long as they have a few rows, or twice as many as jam where there are no
 /// blocks.
 constexpr int64_t kGroups = 8, kFewRows = 16;
@@ -155,13 +162,36 @@ class Blocker {
   bool divide(const Nest& nest) {
     nest_ = nest;
     if (!bounds_fit() || !find_bounds() || !may_repeat()) return false;
-    remark(graph_, ir::Severity::note, kStage, nest.rows->loc,
-           "the loop at " + line_of(graph_, nest.rows->loc) + " runs in groups of rows, the one at " +
-               line_of(graph_, nest.columns->loc) + " in blocks");
     Op& rows = *nest.rows;
+    remark(graph_, ir::Severity::note, kStage, rows.loc,
+           "the loop at " + line_of(graph_, rows.loc) + " runs in groups of rows, the one at " +
+               line_of(graph_, nest.columns->loc) + " in blocks");
     b_.set_loc(rows.loc);
     b_.set_before(&rows);
-    choose_sizes();
+    ColumnPanels panels(graph_, rows, *nest.columns, *nest.steps);
+    if (nest.columns->loop->simd && !triangle_ && !panels.empty()) {
+      Op* const copy = Copier(graph_).copy(rows);
+      Op& choice = *make_versions(b_, rows, worth_panels());
+      choice.blocks[0]->append(copy);
+      b_.set_block(choice.blocks[0]);
+      b_.yield({});
+      in_groups(*find(*copy), true);
+      in_groups(nest, false);
+    } else {
+      in_groups(nest, false);
+    }
+    return true;
+  }
+
+  /// The nest, which may be divided, in groups of rows; in each of them panels of columns, or blocks.
+  void in_groups(const Nest& nest, bool panels) {
+    nest_ = nest;
+    find_bounds();
+    may_repeat();
+    Op& rows = *nest.rows;
+    b_.set_before(&rows);
+    measure();
+    panels ? choose_panels() : choose_sizes();
     ir::Loop attributes = *rows.loop;
     Value* many = ceiling(count_, group_);
     Op* groups = b_.for_loop(b_.i64(0), many, b_.i64(1), {}, attributes);
@@ -172,11 +202,10 @@ class Blocker {
     low_ = add(rows.operands[0], mul(which, group_));
     high_ = least(add(low_, group_), rows.operands[1]);
     if (has_effect(body_of(rows).first, nest.columns)) part(Part::before, nullptr, nullptr);
-    in_blocks();
+    panels ? in_panels() : in_blocks();
     if (has_effect(nest.columns->next, nullptr)) part(Part::behind, nullptr, nullptr);
     b_.yield({});
     rows.parent->remove(&rows);
-    return true;
   }
 
   static bool has_effect(const Op* first, const Op* end) {
@@ -253,23 +282,45 @@ class Blocker {
     return may;
   }
 
-  void choose_sizes() {
+  void measure() {
     const Op& rows = *nest_.rows;
     count_ = extent(rows.operands[0], rows.operands[1]);
-    Value* steps = extent(nest_.steps->operands[0], nest_.steps->operands[1]);
+    steps_ = extent(nest_.steps->operands[0], nest_.steps->operands[1]);
     Value* end = triangle_ ? ends_at(sub(rows.operands[1], b_.i64(1))) : nest_.columns->operands[1];
-    Value* columns = extent(nest_.columns->operands[0], end);
-    Value* wanted = ceiling(count_, b_.i64(kGroups * std::max(1, graph_.workers)));
+    columns_ = extent(nest_.columns->operands[0], end);
     // Numbers that would not fit are not multiplied.
-    Value* narrow = least(columns, b_.i64(int64_t{1} << 26));
-    Value* deep = least(steps, b_.i64(int64_t{1} << 26));
-    Value* small = b_.op(Opcode::le_, {mul(narrow, mul(deep, b_.i64(nest_.bytes))), b_.i64(kWorthIt)});
-    Value* of_block = nest_.in_lanes ? b_.i64(kSteps) : most(deep, b_.i64(1));
+    Value* narrow = least(columns_, b_.i64(int64_t{1} << 26));
+    deep_ = least(steps_, b_.i64(int64_t{1} << 26));
+    bytes_ = mul(narrow, mul(deep_, b_.i64(nest_.bytes)));
+    small_ = b_.op(Opcode::le_, {bytes_, b_.i64(kWorthIt)});
+  }
+
+  /// What is read for all columns is much, and there are rows enough to read it again.
+  Value* worth_panels() {
+    measure();
+    Value* rows = b_.op(Opcode::ge_, {count_, b_.i64(kRowsForPanels * std::max(1, graph_.workers))});
+    Value* worth = b_.op(Opcode::and_, {rows, b_.op(Opcode::gt_, {bytes_, b_.i64(kWorthPanels)})});
+    return nest_.in_lanes ? worth : b_.op(Opcode::and_, {worth, b_.op(Opcode::le_, {steps_, b_.i64(kDeepest)})});
+  }
+
+  /// As many groups for each worker.
+  void choose_panels() {
+    const int64_t workers = std::max(1, graph_.workers);
+    Value* each = ceiling(count_, b_.i64(workers));
+    Value* groups = most(ceiling(each, b_.i64(kRowsOfPanels)), b_.i64(workers > 1 ? 2 : 1));
+    group_ = multiple(ceiling(each, groups), kJammedInLanes);
+    width_ = b_.i64(kPanel);
+    depth_ = nest_.in_lanes ? b_.i64(kStepsOfPanel) : most(steps_, b_.i64(1));
+  }
+
+  void choose_sizes() {
+    Value* wanted = ceiling(count_, b_.i64(kGroups * std::max(1, graph_.workers)));
+    Value* of_block = nest_.in_lanes ? b_.i64(kSteps) : most(deep_, b_.i64(1));
     const bool across = nest_.columns->loop->simd;
     const int64_t together = across ? kLanes : kColumns, jammed = across ? kJammedInLanes : kJammed;
     Value* wide = b_.op(Opcode::floordiv_, {b_.i64(kBlockBytes), mul(of_block, b_.i64(nest_.bytes * together))});
     Value* width = mul(most(wide, b_.i64(1)), b_.i64(together));
-    Value* fewest = b_.select(small, b_.i64(across ? jammed : 2 * kJammed), b_.i64(across ? 2 * jammed : kFewRows));
+    Value* fewest = b_.select(small_, b_.i64(across ? jammed : 2 * kJammed), b_.i64(across ? 2 * jammed : kFewRows));
     group_ = least(most(multiple(wanted, jammed), fewest), b_.i64(kRows));
     if (!nest_.in_lanes && nest_.row_bytes > 0) {
       Value* room = b_.op(Opcode::floordiv_, {b_.i64(kGroupBytes), mul(of_block, b_.i64(nest_.row_bytes * jammed))});
@@ -277,8 +328,47 @@ class Blocker {
     }
     // Nobody is left without rows.
     group_ = least(group_, most(ceiling(count_, b_.i64(std::max(1, graph_.workers))), b_.i64(1)));
-    width_ = b_.select(small, most(columns, b_.i64(1)), width);
-    depth_ = b_.select(small, most(steps, b_.i64(1)), b_.i64(kSteps));
+    width_ = b_.select(small_, most(columns_, b_.i64(1)), width);
+    depth_ = b_.select(small_, most(steps_, b_.i64(1)), b_.i64(kSteps));
+  }
+
+  /// Blocks of columns stay in the cache while steps go by; in each piece of them, panels are copied a few at a time.
+  void in_panels() {
+    const Op &rows = *nest_.rows, &columns = *nest_.columns;
+    ColumnPanels panels(graph_, rows, columns, *nest_.steps);
+    panels.alloc(b_, b_.i64(kPanels), depth_, width_);
+    RowPanels values(graph_, rows, *nest_.steps);
+    if (!nest_.in_lanes) values.clear();
+    values.alloc(b_, group_, depth_);
+    Value *begin = columns.operands[0], *end = columns.operands[1], *together = b_.i64(kPanel * kPanels);
+    pieces(begin, end, b_.i64(kPanel * kPanels * (values.empty() ? 1 : kBlocksForValues)), [&](Value* from, Value* to) {
+      const auto steps = [&] {
+        if (!values.empty()) values.fill(b_, low_, high_, from_step_, to_step_);
+        pieces(from, to, together, [&](Value* first, Value* last) {
+          panels.fill(b_, first, last, from_step_, to_step_);
+          count_to(ceiling(sub(last, first), width_), [&](Value* panel) {
+            Value* at = add(first, mul(panel, width_));
+            redirect_ = [&, panel, at](const Copier& copier) {
+              panels.redirect(copier, panel, at, from_step_);
+              values.redirect(copier, low_, from_step_);
+            };
+            part(Part::columns, at, least(add(at, width_), last));
+            redirect_ = {};
+          });
+        });
+      };
+      from_step_ = nest_.steps->operands[0], to_step_ = nest_.steps->operands[1];
+      nest_.in_lanes ? for_deep(steps) : steps();
+    });
+  }
+
+  /// [from, to) in pieces of this length, the last of which may be shorter.
+  template <class F>
+  void pieces(Value* from, Value* to, Value* length, F&& body) {
+    count_to(ceiling(extent(from, to), length), [&](Value* n) {
+      Value* first = add(from, mul(n, length));
+      body(first, least(add(first, length), to));
+    });
   }
 
   void in_blocks() {
@@ -289,21 +379,21 @@ class Blocker {
       Value* common = extent(begin, ends_at(low_));
       end = add(begin, mul(b_.op(Opcode::floordiv_, {common, width_}), width_));
     }
-    count_to(ceiling(extent(begin, end), width_), [&](Value* block) {
-      Value* from = add(begin, mul(block, width_));
-      Value* to = least(add(from, width_), end);
-      by_steps(from, to);
-    });
+    pieces(begin, end, width_, [&](Value* from, Value* to) { by_steps(from, to); });
     if (triangle_) by_steps(end, nullptr);
   }
 
   void by_steps(Value* from, Value* to) {
     if (!nest_.in_lanes) return part(Part::columns, from, to);
-    Value *first = nest_.steps->operands[0], *last = nest_.steps->operands[1];
-    count_to(ceiling(extent(first, last), depth_), [&](Value* deep) {
-      from_step_ = add(first, mul(deep, depth_));
-      to_step_ = least(add(from_step_, depth_), last);
-      part(Part::columns, from, to);
+    for_deep([&] { part(Part::columns, from, to); });
+  }
+
+  /// Steps in pieces: [from_step_, to_step_).
+  template <class F>
+  void for_deep(F&& body) {
+    pieces(nest_.steps->operands[0], nest_.steps->operands[1], depth_, [&](Value* first, Value* last) {
+      from_step_ = first, to_step_ = last;
+      body();
     });
   }
 
@@ -322,7 +412,9 @@ class Blocker {
       if ((always && !own_.count(op)) || at == which) {
         Op* copy = copier.copy(*op);
         body_of(*loop).append(copy);
-        if (op == nest_.columns) narrow(*copy, from, to);
+        if (op != nest_.columns) continue;
+        narrow(*copy, from, to);
+        if (redirect_) redirect_(copier);
       }
       if (op == nest_.columns) at = Part::behind;
     }
@@ -367,10 +459,13 @@ class Blocker {
   ir::Graph& graph_;
   Builder b_;
   Nest nest_;
-  std::optional<Affine> triangle_;  // where the columns of a row end, less the row,
-  Value* cap_ = nullptr;            // or here, if that is before
-  std::set<const Op*> own_;         // of a row's part alone: they follow from what rows write
-  Value *count_ = nullptr, *group_ = nullptr, *width_ = nullptr, *depth_ = nullptr;
+  std::optional<Affine> triangle_;               // where the columns of a row end, less the row,
+  Value* cap_ = nullptr;                         // or here, if that is before
+  std::set<const Op*> own_;                      // of a row's part alone: they follow from what rows write
+  std::function<void(const Copier&)> redirect_;  // what columns read that were copied
+  Value *count_ = nullptr, *columns_ = nullptr, *steps_ = nullptr, *deep_ = nullptr;
+  Value *bytes_ = nullptr, *small_ = nullptr;
+  Value *group_ = nullptr, *width_ = nullptr, *depth_ = nullptr;
   Value *low_ = nullptr, *high_ = nullptr, *from_step_ = nullptr, *to_step_ = nullptr;
 };
 

@@ -87,6 +87,8 @@ PROGRAMS = {
 }
 # Rows, columns, steps: nothing, one of each, what one block has, and several in each direction.
 SHAPES = [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (5, 7, 3), (33, 70, 20), (40, 300, 280), (150, 270, 260)]
+# Enough that columns are copied to panels, with 36 rows for each of two workers and without.
+LARGE = [(77, 1111, 1033), (150, 1027, 1025), (1300, 1090, 970), (50, 1111, 1033)]
 
 
 def arguments(shape, dtype, seed=0):
@@ -98,7 +100,7 @@ def arguments(shape, dtype, seed=0):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", SHAPES + LARGE)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_each_row_and_column_once(program, shape, dtype):
     got, want = arguments(shape, dtype), arguments(shape, dtype)
@@ -120,6 +122,26 @@ def test_any_order_in_memory_and_any_number_of_threads(program, threads):
         PROGRAMS[program](*want, 2.0)
         for g, w in zip(got, want):
             np.testing.assert_array_equal(g, w)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("program", [product, sums_in_lanes])
+def test_panels_for_any_number_of_threads(program, threads):
+    compiled = appy.jit(strict=True, threads=threads)(program)
+    for shape in LARGE:
+        got, want = arguments(shape, np.float64), arguments(shape, np.float64)
+        compiled(*got)
+        PROGRAMS[program](*want)
+        for g, w in zip(got[:4], want[:4]):
+            np.testing.assert_array_equal(g, w)
+
+
+def test_panels_are_copied_and_scaled_once():
+    got = arguments((77, 300, 280), np.float64)
+    for program, arrays in ((product, 2), (sums_in_lanes, 1)):
+        text = appy.lower(appy.jit(strict=True)(program), *got).text(optimised=True)
+        assert text.count(" alloc ") == arrays
+        assert text.count("%b.1 = alloc ") == 1
 
 
 def test_as_python_does_it():
@@ -157,8 +179,9 @@ def written_behind(c, a, b, d, alpha):
         d[i] = f + 1
 
 
-def test_a_value_that_is_written_behind_its_use():
-    got, want = arguments((40, 300, 280), np.float64), arguments((40, 300, 280), np.float64)
+@pytest.mark.parametrize("shape", [(40, 300, 280), LARGE[0]])
+def test_a_value_that_is_written_behind_its_use(shape):
+    got, want = arguments(shape, np.float64), arguments(shape, np.float64)
     appy.jit(strict=True)(written_behind)(*got)
     c, a, b, d, _ = want
     c += d[: len(c), None] * (a[: len(c), : len(b)] @ b)

@@ -53,7 +53,7 @@ constexpr int64_t kWorthPanels = 4 << 20, kRowsForPanels = 36, kPanel = 32, kPan
 constexpr int64_t kGroups = 8, kFewRows = 16;
 /// Rows of a group are a multiple of what jams, and columns of a block of four and six, or of the vectors that run
 /// together.
-constexpr int64_t kJammed = 4, kJammedInLanes = 12, kColumns = 12, kLanes = 64;
+constexpr int64_t kJammed = 4, kJammedInLanes = 12, kColumns = 12, kLanes = 64, kLine = 16;
 
 /// Rows around columns around steps that add up: into a value, or, column by column, into an element.
 struct Nest {
@@ -198,7 +198,7 @@ class Blocker {
     b_.set_block(&body_of(*groups));
     Value* which = induction(*groups);
     // The longest rows first: who is done early finds short ones.
-    if (triangle_) which = sub(sub(many, b_.i64(1)), which);
+    if (triangle_ && !upper_) which = sub(sub(many, b_.i64(1)), which);
     low_ = add(rows.operands[0], mul(which, group_));
     high_ = least(add(low_, group_), rows.operands[1]);
     if (has_effect(body_of(rows).first, nest.columns)) part(Part::before, nullptr, nullptr);
@@ -228,24 +228,25 @@ class Blocker {
     return ranges.trips(*nest_.columns).hi > kLanes;
   }
 
-  /// Columns begin and end where all rows say, or end where the row does, further the later the row is.
+  /// Columns begin and end where all rows say, or end, or begin, where the row does, further the later the row is.
   bool find_bounds() {
     const Op &rows = *nest_.rows, &columns = *nest_.columns;
-    if (!visible_before(*columns.operands[0], rows)) return false;
     triangle_.reset();
     cap_ = nullptr;
-    Value* end = columns.operands[1];
-    if (visible_before(*end, rows)) return true;
-    if (!end->op) return false;
-    if (end->op->code == Opcode::pymin_) {
-      const bool second = visible_before(*end->op->operands[1], rows);
-      if (second || visible_before(*end->op->operands[0], rows)) {
-        cap_ = end->op->operands[second ? 1 : 0];
-        end = end->op->operands[second ? 0 : 1];
+    const bool fixed[] = {visible_before(*columns.operands[0], rows), visible_before(*columns.operands[1], rows)};
+    if (fixed[0] && fixed[1]) return true;
+    upper_ = fixed[1];
+    Value* bound = columns.operands[upper_ ? 0 : 1];
+    if (!fixed[0] && !fixed[1]) return false;
+    if (bound->op && bound->op->code == (upper_ ? Opcode::pymax_ : Opcode::pymin_)) {
+      const bool second = visible_before(*bound->op->operands[1], rows);
+      if (second || visible_before(*bound->op->operands[0], rows)) {
+        cap_ = bound->op->operands[second ? 1 : 0];
+        bound = bound->op->operands[second ? 0 : 1];
       }
     }
     Ranges ranges(graph_);
-    Affine beyond = ranges.affine(*end, columns);
+    Affine beyond = ranges.affine(*bound, columns);
     if (beyond.coef(*induction(rows)) != 1) return false;
     beyond.add(*induction(rows), -1);
     for (const auto& [term, coef] : beyond.terms) {
@@ -286,8 +287,10 @@ class Blocker {
     const Op& rows = *nest_.rows;
     count_ = extent(rows.operands[0], rows.operands[1]);
     steps_ = extent(nest_.steps->operands[0], nest_.steps->operands[1]);
-    Value* end = triangle_ ? ends_at(sub(rows.operands[1], b_.i64(1))) : nest_.columns->operands[1];
-    columns_ = extent(nest_.columns->operands[0], end);
+    Value *begin = nest_.columns->operands[0], *end = nest_.columns->operands[1];
+    if (triangle_ && upper_) begin = bound_of(rows.operands[0]);
+    if (triangle_ && !upper_) end = bound_of(sub(rows.operands[1], b_.i64(1)));
+    columns_ = extent(begin, end);
     // Numbers that would not fit are not multiplied.
     Value* narrow = least(columns_, b_.i64(int64_t{1} << 26));
     deep_ = least(steps_, b_.i64(int64_t{1} << 26));
@@ -371,16 +374,21 @@ class Blocker {
     });
   }
 
+  /// Of a triangle, blocks that all rows of the group have; what is left of each begins, or ends, with the row.
   void in_blocks() {
-    const Op& columns = *nest_.columns;
-    Value *begin = columns.operands[0], *end = columns.operands[1];
-    if (triangle_) {
-      // Blocks that all rows of the group have; what is left ends with the row.
-      Value* common = extent(begin, ends_at(low_));
+    Value *begin = nest_.columns->operands[0], *end = nest_.columns->operands[1];
+    if (triangle_ && upper_) {
+      // Lanes begin with a line of the cache, if rows do.
+      Value* common = multiple(bound_of(sub(high_, b_.i64(1))), kLine);
+      begin = least(common, end);
+    }
+    if (triangle_ && !upper_) {
+      Value* common = extent(begin, bound_of(low_));
       end = add(begin, mul(b_.op(Opcode::floordiv_, {common, width_}), width_));
     }
+    if (triangle_ && upper_) by_steps(nullptr, begin);
     pieces(begin, end, width_, [&](Value* from, Value* to) { by_steps(from, to); });
-    if (triangle_) by_steps(end, nullptr);
+    if (triangle_ && !upper_) by_steps(end, nullptr);
   }
 
   void by_steps(Value* from, Value* to) {
@@ -422,7 +430,7 @@ class Blocker {
   }
 
   void narrow(Op& columns, Value* from, Value* to) const {
-    columns.operands[0] = from;
+    if (from) columns.operands[0] = from;
     if (to) columns.operands[1] = to;
     if (!nest_.in_lanes) return;
     for (Op* op = body_of(columns).first; op; op = op->next) {
@@ -442,10 +450,11 @@ class Blocker {
     b_.set_block(outside);
   }
 
-  /// Where the columns of row i end.
-  Value* ends_at(Value* i) {
-    Value* end = add(emit(b_, *triangle_), i);
-    return cap_ ? least(end, cap_) : end;
+  /// Where the columns of row i end, or begin.
+  Value* bound_of(Value* i) {
+    Value* bound = add(emit(b_, *triangle_), i);
+    if (!cap_) return bound;
+    return upper_ ? most(bound, cap_) : least(bound, cap_);
   }
   Value* extent(Value* from, Value* to) { return most(sub(to, from), b_.i64(0)); }
   Value* multiple(Value* n, int64_t of) { return mul(ceiling(n, b_.i64(of)), b_.i64(of)); }
@@ -459,8 +468,9 @@ class Blocker {
   ir::Graph& graph_;
   Builder b_;
   Nest nest_;
-  std::optional<Affine> triangle_;               // where the columns of a row end, less the row,
-  Value* cap_ = nullptr;                         // or here, if that is before
+  std::optional<Affine> triangle_;               // where the columns of a row end, or begin, less the row,
+  Value* cap_ = nullptr;                         // or here, if that is before, or behind
+  bool upper_ = false;                           // they begin there
   std::set<const Op*> own_;                      // of a row's part alone: they follow from what rows write
   std::function<void(const Copier&)> redirect_;  // what columns read that were copied
   Value *count_ = nullptr, *columns_ = nullptr, *steps_ = nullptr, *deep_ = nullptr;

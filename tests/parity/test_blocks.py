@@ -79,7 +79,45 @@ def from_the_second_on_by_numpy(c, a, b, d, alpha):
     c[2:, 1:] += a[2:m, 1 : len(b)] @ a[1:n, 1 : len(b)].T
 
 
+def upper_part(c, a, b, d, alpha):
+    # pragma parallel for schedule(dynamic)
+    for i in range(c.shape[0]):
+        for k in range(b.shape[0]):
+            # pragma simd
+            for j in range(max(i + 1, 3), c.shape[1]):
+                c[i, j] += a[i, k] * b[k, j]
+        # pragma simd
+        for j in range(i + 1, c.shape[1]):
+            c[i, j] *= alpha
+
+
+def upper_part_by_numpy(c, a, b, d, alpha):
+    (m, n), q = c.shape, len(b)
+    above = ~np.tri(m, n, dtype=bool)
+    product = a[:m, :q] @ b
+    product[:, :3] = 0
+    c[:] = np.where(above, alpha * (c + product), c)
+
+
+def lower_part(c, a, b, d, alpha):
+    # pragma parallel for schedule(dynamic)
+    for i in range(c.shape[0]):
+        for k in range(b.shape[0]):
+            # pragma simd
+            for j in range(1, min(i + 2, c.shape[1])):
+                c[i, j] += a[i, k] * b[k, j]
+
+
+def lower_part_by_numpy(c, a, b, d, alpha):
+    (m, n), q = c.shape, len(b)
+    below = np.tri(m, n, 1, dtype=bool)
+    below[:, :1] = False
+    c += np.where(below, a[:m, :q] @ b, 0)
+
+
 PROGRAMS = {
+    upper_part: upper_part_by_numpy,
+    lower_part: lower_part_by_numpy,
     product: product_by_numpy,
     sums_in_lanes: sums_in_lanes_by_numpy,
     rank_two: rank_two_by_numpy,

@@ -11,11 +11,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "ir/builder.h"
 #include "ir/ir.h"
+#include "passes/copier.h"
 #include "passes/extremes.h"
 #include "passes/loops.h"
 #include "passes/overlap.h"
@@ -33,8 +35,9 @@ using ir::Value;
 namespace {
 
 constexpr std::string_view kStage = "transpose";
-/// Iterations that read the same elements: for fewer the copy costs as much as it saves.
-constexpr int64_t kFewest = 4;
+/// Iterations that read the same elements: for fewer the copy costs as much as it saves, or, of elements that steps
+/// inside of the lanes' loop read, for which rows run together in any case.
+constexpr int64_t kFewest = 4, kFewestOfSteps = 16;
 /// A line of the cache. Rows of the copy are a whole number of them, and an odd one, so that the elements of a column
 /// are not all in the same few places of the cache.
 constexpr int64_t kLine = 64;
@@ -45,7 +48,7 @@ constexpr int64_t kRows = 32;
 struct Group {
   Value* view = nullptr;
   size_t dim = 0;
-  Op* front = nullptr;
+  Op *front = nullptr, *lanes = nullptr;
   std::vector<Op*> loads;
 };
 
@@ -68,34 +71,40 @@ class Transposer {
   explicit Transposer(ir::Graph& graph) : graph_(graph) {}
 
   bool run() {
-    std::vector<Op*> lanes;
-    ir::walk(*graph_.body, [&](Op& op) {
-      const bool outermost = is_for(op) && op.loop->simd && !in_lanes(op);
-      if (outermost && constant(*op.operands[2]) == 1) lanes.push_back(&op);
-    });
     bool changed = false;
-    for (Op* loop : lanes) {
-      for (const Group& group : groups_of(*loop)) changed |= copy(*loop, group);
-    }
+    for (std::vector<Group> groups = find(); !groups.empty(); groups = find()) changed |= copy(groups);
     return changed;
   }
 
  private:
-  std::vector<Group> groups_of(Op& lanes) const {
-    std::vector<Group> groups;
+  /// What may be copied in front of one loop, which has no other such loop inside.
+  std::vector<Group> find() const {
+    std::vector<Group> found;
     Ranges ranges(graph_);
-    ir::walk(body_of(lanes), [&](Op& op) {
-      if (op.code != Opcode::load_ || ir::size_of(op.result()->type.dtype) < 4) return;
-      const auto dim = steps_through(op, *induction(lanes));
-      Op* const front = dim ? front_of(ranges, op, lanes) : nullptr;
-      if (!front) return;
-      const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
-        return g.view == op.view() && g.dim == *dim && g.front == front;
+    ir::walk(*graph_.body, [&](Op& lanes) {
+      if (!is_for(lanes) || !lanes.loop->simd || in_lanes(lanes) || constant(*lanes.operands[2]) != 1) return;
+      ir::walk(body_of(lanes), [&](Op& op) {
+        if (op.code != Opcode::load_ || seen_.count(&op) || ir::size_of(op.result()->type.dtype) < 4) return;
+        const auto dim = steps_through(op, *induction(lanes));
+        Op* const front = dim ? front_of(ranges, op, lanes) : nullptr;
+        if (!front) return;
+        if (!found.empty() && found[0].front != front) {
+          if (is_inside(*found[0].front, body_of(*front))) return;
+          if (!is_inside(*front, body_of(*found[0].front))) return;
+          found.clear();
+        }
+        add(found, op, lanes, *dim, *front);
       });
-      if (same != groups.end()) return same->loads.push_back(&op);
-      groups.push_back({op.view(), *dim, front, {&op}});
     });
-    return groups;
+    return found;
+  }
+
+  static void add(std::vector<Group>& groups, Op& load, Op& lanes, size_t dim, Op& front) {
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
+      return g.view == load.view() && g.dim == dim && g.lanes == &lanes;
+    });
+    if (same != groups.end()) return same->loads.push_back(&load);
+    groups.push_back({load.view(), dim, &front, &lanes, {&load}});
   }
 
   /// The outermost loop around the load, with loops alone between, that reads what it reads again or is inside of one
@@ -167,6 +176,11 @@ class Transposer {
     Value *begin, *extent;
   };
 
+  struct Box {
+    Group group;
+    std::vector<Span> spans;
+  };
+
   /// From the least subscript to the greatest one, or all of the dimension where they would not fit into 64 bits.
   std::optional<Span> span_of(Ranges& ranges, Extremes& extremes, const Group& group, size_t d) const {
     Builder& b = extremes.builder();
@@ -190,33 +204,82 @@ class Transposer {
     return Span{at_start ? nullptr : low, b.op(Opcode::pymax_, {length, zero})};
   }
 
-  bool copy(const Op& lanes, const Group& group) {
-    Ranges ranges(graph_);
+  /// The box of all that the group loads; empty, with nothing emitted, where it is none.
+  std::optional<std::vector<Span>> box_of(Ranges& ranges, const Group& group) const {
     const bool boxes = std::all_of(group.loads.begin(), group.loads.end(),
                                    [&](const Op* load) { return fills_a_box(ranges, *load, *group.front); });
     // As many neighbours as a line has are read as transposed squares where they lie.
     const int64_t line = kLine / ir::size_of(group.view->type.dtype);
-    if (!boxes || static_cast<int64_t>(group.loads.size()) >= line) return false;
+    if (!boxes || static_cast<int64_t>(group.loads.size()) >= line) return {};
     const Op* const mark = group.front->prev;
     Extremes extremes(graph_, ranges, *group.front, {});
-    Builder& b = extremes.builder();
-    b.set_loc(lanes.loc);
+    extremes.builder().set_loc(group.lanes->loc);
     std::vector<Span> box;
     for (size_t d = 0; d < group.loads[0]->access->offset.size(); ++d) {
       const auto span = span_of(ranges, extremes, group, d);
       if (!span) {
         while (group.front->prev != mark) group.front->parent->remove(group.front->prev);
-        return false;
+        return {};
       }
       box.push_back(*span);
     }
-    Value* near = alloc(b, group, box);
-    fill(b, group, box, *near);
-    for (Op* load : group.loads) redirect(*load, group.dim, *near, box);
-    remark(graph_, ir::Severity::note, kStage, lanes.loc,
-           "lanes of the loop at " + line_of(graph_, lanes.loc) + " read " +
-               (group.view->name.empty() ? "a matrix" : group.view->name) +
-               " across its rows, again and again: they read a transposed copy");
+    return box;
+  }
+
+  /// A condition: enough iterations read the same elements; null where that is known.
+  static Value* pays(Ranges& ranges, Builder& b, const Group& group) {
+    const Op& load = *group.loads[0];
+    const Op* const outside = ir::enclosing_loop(*group.front->parent);
+    const int64_t least = load.parent == &body_of(*group.lanes) ? kFewest : kFewestOfSteps;
+    int64_t known = 1;
+    Value* total = nullptr;
+    for (const Op* loop = ir::enclosing_loop(*load.parent); loop != outside; loop = ir::enclosing_loop(*loop->parent)) {
+      if (moves_access(load, *loop)) continue;
+      known *= std::clamp<int64_t>(ranges.trips(*loop).lo, 1, least);
+      const bool before =
+          visible_before(*loop->operands[0], *group.front) && visible_before(*loop->operands[1], *group.front);
+      if (!before || constant(*loop->operands[2]) != 1) continue;
+      Value* trips = b.op(Opcode::pymin_, {emit_distance(b, loop->operands[0], loop->operands[1]), b.i64(least)});
+      total = total ? b.op(Opcode::mul_, {total, trips}) : trips;
+    }
+    return total && known < least ? b.op(Opcode::ge_, {total, b.i64(least)}) : nullptr;
+  }
+
+  /// In a version of the loop for enough iterations that read the same.
+  bool copy(const std::vector<Group>& groups) {
+    for (const Group& group : groups) seen_.insert(group.loads.begin(), group.loads.end());
+    Op& front = *groups[0].front;
+    Ranges ranges(graph_);
+    std::vector<Box> boxes;
+    for (const Group& group : groups) {
+      if (auto spans = box_of(ranges, group)) boxes.push_back({group, std::move(*spans)});
+    }
+    if (boxes.empty()) return false;
+    Builder b(graph_);
+    b.set_loc(front.loc);
+    b.set_before(&front);
+    Value* enough = nullptr;
+    for (const Box& box : boxes) {
+      Value* worth = pays(ranges, b, box.group);
+      if (worth) enough = enough ? b.op(Opcode::and_, {enough, worth}) : worth;
+    }
+    Copier copier(graph_);
+    Op* loop = &front;
+    if (enough) {
+      loop = copier.copy(front);
+      Op& choice = *make_versions(b, front, enough);
+      choice.blocks[0]->append(loop);
+      b.set_block(choice.blocks[0]);
+      b.yield(loop->results);
+    }
+    b.set_before(loop);
+    for (const Box& box : boxes) {
+      b.set_loc(box.group.lanes->loc);
+      Value* near = alloc(b, box);
+      fill(b, box, *near);
+      for (Op* load : box.group.loads) redirect(*copier.of(load->result())->op, box, *near);
+      tell(box.group);
+    }
     return true;
   }
 
@@ -228,11 +291,12 @@ class Transposer {
     return out;
   }
 
-  static Value* alloc(Builder& b, const Group& group, const std::vector<Span>& box) {
+  static Value* alloc(Builder& b, const Box& box) {
+    const Group& group = box.group;
     ir::Type type = group.view->type;
     type.layout = ir::Layout::c;
     std::vector<Value*> extents;
-    for (const Span& span : turned(box, group.dim)) extents.push_back(span.extent);
+    for (const Span& span : turned(box.spans, group.dim)) extents.push_back(span.extent);
     const int64_t line = kLine / ir::size_of(type.dtype);
     Value* lines = emit_ceiling(b, extents.back(), b.i64(line));
     extents.back() = b.op(Opcode::mul_, {b.op(Opcode::or_, {lines, b.i64(1)}), b.i64(line)});
@@ -243,7 +307,9 @@ class Transposer {
 
   /// A few rows of what is copied at a time, along them: each of them is read line by line. As many neighbours as a
   /// line has make loads and stores of transposed squares (csrc/cpu/vector_strided.cpp).
-  static void fill(Builder& b, const Group& group, const std::vector<Span>& box, Value& near) {
+  static void fill(Builder& b, const Box& of, Value& near) {
+    const Group& group = of.group;
+    const std::vector<Span>& box = of.spans;
     const int64_t line = kLine / ir::size_of(near.type.dtype);
     const size_t along = box.size() - 1;
     Value *zero = b.i64(0), *count = box[along].extent, *width = b.i64(line), *rows = b.i64(kRows);
@@ -305,7 +371,9 @@ class Transposer {
   }
 
   /// The load reads the copy, whose first element is the box's.
-  static void redirect(Op& load, size_t dim, Value& near, const std::vector<Span>& box) {
+  static void redirect(Op& load, const Box& of, Value& near) {
+    const std::vector<Span>& box = of.spans;
+    const size_t dim = of.group.dim;
     load.operands[0] = &near;
     ir::Access& access = *load.access;
     for (size_t d = 0; d < box.size(); ++d) {
@@ -318,7 +386,16 @@ class Transposer {
     access.coef = turned(access.coef, dim);
   }
 
+  void tell(const Group& group) {
+    const ir::LocId loc = group.lanes->loc;
+    remark(graph_, ir::Severity::note, kStage, loc,
+           "lanes of the loop at " + line_of(graph_, loc) + " read " +
+               (group.view->name.empty() ? "a matrix" : group.view->name) +
+               " across its rows, again and again: they read a transposed copy");
+  }
+
   ir::Graph& graph_;
+  std::set<const Op*> seen_;  // loads
 };
 
 }  // namespace

@@ -38,6 +38,8 @@ constexpr std::string_view kStage = "transpose";
 /// Iterations that read the same elements: for fewer the copy costs as much as it saves, or, of elements that steps
 /// inside of the lanes' loop read, for which rows run together in any case.
 constexpr int64_t kFewest = 4, kFewestOfSteps = 16;
+/// Of one copy.
+constexpr int64_t kMostBytes = int64_t{1} << 31;
 /// A line of the cache. Rows of the copy are a whole number of them, and an odd one, so that the elements of a column
 /// are not all in the same few places of the cache.
 constexpr int64_t kLine = 64;
@@ -245,7 +247,18 @@ class Transposer {
     return total && known < least ? b.op(Opcode::ge_, {total, b.i64(least)}) : nullptr;
   }
 
-  /// In a version of the loop for enough iterations that read the same.
+  /// A condition: the copy takes no more memory than arrays that a program makes in passing.
+  static Value* fits(Builder& b, const Box& box) {
+    const int64_t most = kMostBytes / ir::size_of(box.group.view->type.dtype);
+    Value *limit = b.i64(most + 1), *total = nullptr;
+    for (const Span& span : box.spans) {
+      Value* extent = b.op(Opcode::pymin_, {span.extent, limit});
+      total = total ? b.op(Opcode::pymin_, {b.op(Opcode::mul_, {total, extent}), limit}) : extent;
+    }
+    return b.op(Opcode::le_, {total, b.i64(most)});
+  }
+
+  /// In a version of the loop for enough iterations that read the same, and memory for it.
   bool copy(const std::vector<Group>& groups) {
     for (const Group& group : groups) seen_.insert(group.loads.begin(), group.loads.end());
     Op& front = *groups[0].front;
@@ -259,19 +272,17 @@ class Transposer {
     b.set_loc(front.loc);
     b.set_before(&front);
     Value* enough = nullptr;
+    const auto also = [&](Value* condition) { enough = enough ? b.op(Opcode::and_, {enough, condition}) : condition; };
     for (const Box& box : boxes) {
-      Value* worth = pays(ranges, b, box.group);
-      if (worth) enough = enough ? b.op(Opcode::and_, {enough, worth}) : worth;
+      also(fits(b, box));
+      if (Value* worth = pays(ranges, b, box.group)) also(worth);
     }
     Copier copier(graph_);
-    Op* loop = &front;
-    if (enough) {
-      loop = copier.copy(front);
-      Op& choice = *make_versions(b, front, enough);
-      choice.blocks[0]->append(loop);
-      b.set_block(choice.blocks[0]);
-      b.yield(loop->results);
-    }
+    Op* const loop = copier.copy(front);
+    Op& choice = *make_versions(b, front, enough);
+    choice.blocks[0]->append(loop);
+    b.set_block(choice.blocks[0]);
+    b.yield(loop->results);
     b.set_before(loop);
     for (const Box& box : boxes) {
       b.set_loc(box.group.lanes->loc);

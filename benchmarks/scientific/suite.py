@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -39,10 +40,18 @@ RIVALS = {
 }  # kinds that a version is compared with
 
 
-def fingerprint() -> str:
-    """Changes with the kernels, their versions and appy."""
+def folder_of_appy(python: str) -> Path:
+    """Of the appy that this interpreter finds, in the folder where sides are started; ours if it finds none."""
+    code = "import importlib.util; print(importlib.util.find_spec('appy').origin)"
+    found = subprocess.run([python, "-c", code], cwd=HERE.parent, capture_output=True, text=True)
+    return Path(found.stdout.strip()).parent if found.returncode == 0 else ROOT / "appy"
+
+
+def fingerprint(python: str = sys.executable) -> str:
+    """Changes with the kernels, their versions and the appy that is measured."""
     digest = hashlib.sha256()
-    for path in sorted([*HERE.glob("*.py"), *(ROOT / "appy").glob("_C*.so"), *(ROOT / "appy").glob("*.py")]):
+    appy = folder_of_appy(python)
+    for path in sorted([*HERE.glob("*.py"), *appy.glob("_C*.so"), *appy.glob("*.py")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -283,8 +292,8 @@ def run(options) -> None:
         side for side in sides.ON[options.device] if side in pythons or sides.installed(side, options.device)
     ]  # fmt: skip
     settings = {
-        "preset": options.preset, "device": options.device, "machine": figures.machine(), "code": fingerprint(),
-        "sides": names,
+        "preset": options.preset, "device": options.device, "machine": figures.machine(),
+        "code": fingerprint(pythons.get("appy", sys.executable)), "sides": names,
     }  # fmt: skip
     data = matching(path, settings)
     missing = [name for name in wanted if name not in data["rows"]]

@@ -73,6 +73,19 @@ def test_a_run_is_continued(tmp_path):
     assert other.returncode == 1 and "was written with another preset; --restart begins it anew" in other.stderr
 
 
+def test_a_run_is_not_continued_with_another_appy(tmp_path, monkeypatch):
+    ours = suite.fingerprint()
+    package = tmp_path / "appy"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "_C.so").write_bytes(b"one build")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert suite.folder_of_appy(sys.executable) == package
+    one = suite.fingerprint()
+    (package / "_C.so").write_bytes(b"another")
+    assert len({ours, one, suite.fingerprint()}) == 3
+
+
 def test_an_unknown_kernel_is_named(tmp_path):
     done = run(tmp_path / "none.json", "--only", "syrk,gems")
     assert done.returncode == 1 and "no kernel is called gems; there are azimint_naive" in done.stderr

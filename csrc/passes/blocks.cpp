@@ -168,29 +168,27 @@ class Blocker {
                line_of(graph_, nest.columns->loc) + " in blocks");
     b_.set_loc(rows.loc);
     b_.set_before(&rows);
-    ColumnPanels panels(graph_, rows, *nest.columns, *nest.steps);
-    if (nest.columns->loop->simd && !triangle_ && !panels.empty()) {
-      Op* const copy = Copier(graph_).copy(rows);
-      Op& choice = *make_versions(b_, rows, worth_panels());
-      choice.blocks[0]->append(copy);
-      b_.set_block(choice.blocks[0]);
-      b_.yield({});
-      in_groups(*find(*copy), true);
-      in_groups(nest, false);
-    } else {
-      in_groups(nest, false);
+    measure();
+    if (triangle_ || !nest.columns->loop->simd || ColumnPanels(graph_, rows, *nest.columns, *nest.steps).empty()) {
+      in_groups(false);
+      return true;
     }
+    Op* const copy = Copier(graph_).copy(rows);
+    Op& choice = *make_versions(b_, rows, worth_panels());
+    choice.blocks[0]->append(copy);
+    b_.set_block(choice.blocks[0]);
+    b_.yield({});
+    in_groups(false);
+    nest_ = *find(*copy);
+    may_repeat();
+    in_groups(true);
     return true;
   }
 
-  /// The nest, which may be divided, in groups of rows; in each of them panels of columns, or blocks.
-  void in_groups(const Nest& nest, bool panels) {
-    nest_ = nest;
-    find_bounds();
-    may_repeat();
-    Op& rows = *nest.rows;
+  /// In groups of rows; in each of them panels of columns, or blocks.
+  void in_groups(bool panels) {
+    Op& rows = *nest_.rows;
     b_.set_before(&rows);
-    measure();
     panels ? choose_panels() : choose_sizes();
     ir::Loop attributes = *rows.loop;
     Value* many = ceiling(count_, group_);
@@ -201,9 +199,9 @@ class Blocker {
     if (triangle_ && !upper_) which = sub(sub(many, b_.i64(1)), which);
     low_ = add(rows.operands[0], mul(which, group_));
     high_ = least(add(low_, group_), rows.operands[1]);
-    if (has_effect(body_of(rows).first, nest.columns)) part(Part::before, nullptr, nullptr);
+    if (has_effect(body_of(rows).first, nest_.columns)) part(Part::before, nullptr, nullptr);
     panels ? in_panels() : in_blocks();
-    if (has_effect(nest.columns->next, nullptr)) part(Part::behind, nullptr, nullptr);
+    if (has_effect(nest_.columns->next, nullptr)) part(Part::behind, nullptr, nullptr);
     b_.yield({});
     rows.parent->remove(&rows);
   }
@@ -300,7 +298,6 @@ class Blocker {
 
   /// What is read for all columns is much, and there are rows enough to read it again.
   Value* worth_panels() {
-    measure();
     Value* rows = b_.op(Opcode::ge_, {count_, b_.i64(kRowsForPanels * std::max(1, graph_.workers))});
     Value* worth = b_.op(Opcode::and_, {rows, b_.op(Opcode::gt_, {bytes_, b_.i64(kWorthPanels)})});
     return nest_.in_lanes ? worth : b_.op(Opcode::and_, {worth, b_.op(Opcode::le_, {steps_, b_.i64(kDeepest)})});
@@ -442,12 +439,7 @@ class Blocker {
 
   template <class F>
   void count_to(Value* count, F&& body) {
-    Op* loop = b_.for_loop(b_.i64(0), count, b_.i64(1), {}, ir::Loop{});
-    Block* outside = b_.block();
-    b_.set_block(&body_of(*loop));
-    body(induction(*loop));
-    b_.yield({});
-    b_.set_block(outside);
+    emit_loop(b_, b_.i64(0), count, {}, body);
   }
 
   /// Where the columns of row i end, or begin.

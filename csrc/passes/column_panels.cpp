@@ -1,7 +1,9 @@
 #include "passes/column_panels.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
+#include <utility>
 
 #include "passes/loops.h"
 #include "passes/subscripts.h"
@@ -30,6 +32,35 @@ bool gather(const Value& v, const Op& steps, const Op& rows, std::vector<const O
   }
   if (std::find(ops.begin(), ops.end(), op) == ops.end()) ops.push_back(op);
   return true;
+}
+
+ir::Loop in_any_order() {
+  ir::Loop lanes;
+  lanes.parallel = lanes.simd = true;
+  return lanes;
+}
+
+struct Subscript {
+  Value *at, *from;  // at - from, or at
+};
+
+/// The op, of one result, becomes a load.
+void load_from(Op& op, Value* view, std::initializer_list<Subscript> subscripts) {
+  op.code = Opcode::load_;
+  op.operands = {view};
+  op.access = std::make_unique<ir::Access>();
+  for (const auto& [at, from] : subscripts) op.access->terms += from ? 2 : 1;
+  for (const auto& [at, from] : subscripts) {
+    std::vector<int64_t> coef(static_cast<size_t>(op.access->terms));
+    coef[op.operands.size() - 1] = 1;
+    op.operands.push_back(at);
+    if (from) {
+      coef[op.operands.size() - 1] = -1;
+      op.operands.push_back(from);
+    }
+    op.access->offset.push_back(0);
+    op.access->coef.push_back(std::move(coef));
+  }
 }
 
 }  // namespace
@@ -61,44 +92,34 @@ void ColumnPanels::alloc(Builder& b, Value* panels, Value* steps, Value* columns
 
 /// All panels step by step: rows are long enough to be prefetched, and their pages are found once.
 void ColumnPanels::fill(Builder& b, Value* begin, Value* end, Value* first, Value* last) const {
-  Value *zero = b.i64(0), *one = b.i64(1);
+  Value* zero = b.i64(0);
   Value *extent = b.op(Opcode::sub_, {end, begin}), *count = emit_ceiling(b, extent, width_);
-  Op* steps = b.for_loop(first, last, one, {}, {});
-  b.set_block(&body_of(*steps));
-  Value* row = b.op(Opcode::sub_, {induction(*steps), first});
-  Op* panels = b.for_loop(zero, count, one, {}, {});
-  b.yield({});
-  b.set_block(&body_of(*panels));
-  Value* offset = b.op(Opcode::mul_, {induction(*panels), width_});
-  Value* from = b.op(Opcode::add_, {begin, offset});
-  Value* columns_left = b.op(Opcode::pymin_, {b.op(Opcode::sub_, {extent, offset}), width_});
-  ir::Loop lanes;
-  lanes.parallel = lanes.simd = true;
-  Op* columns = b.for_loop(zero, columns_left, one, {}, std::move(lanes));
-  b.yield({});
-  b.set_block(&body_of(*columns));
-  Value* column = b.op(Opcode::add_, {from, induction(*columns)});
-  for (size_t n = 0; n < loads_.size(); ++n) {
-    Copier copier(graph_);
-    copier.map(induction(steps_), induction(*steps));
-    copier.map(induction(columns_), column);
-    Op* load = copier.copy(*loads_[n]);
-    body_of(*columns).append(load);
-    Value* at[] = {induction(*panels), row, induction(*columns)};
-    b.store(load->result(), panels_[n], at);
-  }
-  b.yield({});
-  b.set_block(steps->parent);
+  emit_loop(b, first, last, {}, [&](Value* step) {
+    Value* row = b.op(Opcode::sub_, {step, first});
+    emit_loop(b, zero, count, {}, [&](Value* panel) {
+      Value* offset = b.op(Opcode::mul_, {panel, width_});
+      Value* from = b.op(Opcode::add_, {begin, offset});
+      Value* left = b.op(Opcode::pymin_, {b.op(Opcode::sub_, {extent, offset}), width_});
+      emit_loop(b, zero, left, in_any_order(), [&](Value* column) {
+        Copier copier(graph_);
+        copier.map(induction(steps_), step);
+        copier.map(induction(columns_), b.op(Opcode::add_, {from, column}));
+        for (size_t n = 0; n < loads_.size(); ++n) {
+          Op* load = copier.copy(*loads_[n]);
+          b.block()->append(load);
+          Value* at[] = {panel, row, column};
+          b.store(load->result(), panels_[n], at);
+        }
+      });
+    });
+  });
 }
 
 void ColumnPanels::redirect(const Copier& copier, Value* panel, Value* begin, Value* first) const {
   for (size_t n = 0; n < loads_.size(); ++n) {
     Op& load = *copier.of(loads_[n]->result())->op;
-    load.operands = {panels_[n], panel, copier.of(induction(steps_)), first, copier.of(induction(columns_)), begin};
-    load.access = std::make_unique<ir::Access>();
-    load.access->terms = 5;
-    load.access->offset.assign(3, 0);
-    load.access->coef = {{1, 0, 0, 0, 0}, {0, 1, -1, 0, 0}, {0, 0, 0, 1, -1}};
+    load_from(load, panels_[n],
+              {{panel, nullptr}, {copier.of(induction(steps_)), first}, {copier.of(induction(columns_)), begin}});
   }
 }
 
@@ -111,7 +132,7 @@ RowPanels::RowPanels(ir::Graph& graph, const Op& rows, const Op& steps) : graph_
     if (op->results.size() == 1 && is_of_row(*op->result())) continue;
     // What is loaded, or converted, is as near as it would be in a panel.
     for (const Value* v : op->operands) {
-      if (v->type.is_view() || !ir::is_real(v->type.dtype) || !is_of_row(*v) || !v->op || v->op->operands.size() < 2 ||
+      if (v->type.is_view() || !ir::is_real(v->type.dtype) || !is_of_row(*v) || v->op->operands.size() < 2 ||
           v->op->code == Opcode::load_)
         continue;
       if (std::find(values_.begin(), values_.end(), v) == values_.end()) values_.push_back(v);
@@ -130,39 +151,27 @@ void RowPanels::alloc(Builder& b, Value* rows, Value* steps) {
 }
 
 void RowPanels::fill(Builder& b, Value* low, Value* high, Value* first, Value* last) const {
-  Value* one = b.i64(1);
-  Op* rows = b.for_loop(low, high, one, {}, {});
-  b.set_block(&body_of(*rows));
-  Value* row = b.op(Opcode::sub_, {induction(*rows), low});
-  ir::Loop lanes;
-  lanes.parallel = lanes.simd = true;
-  Op* steps = b.for_loop(first, last, one, {}, std::move(lanes));
-  b.yield({});
-  b.set_block(&body_of(*steps));
-  Copier copier(graph_);
-  copier.map(induction(rows_), induction(*rows));
-  copier.map(induction(steps_), induction(*steps));
   std::vector<const Op*> ops;
   for (const Value* v : values_) gather(*v, steps_, rows_, ops);
-  for (const Op* op : ops) body_of(*steps).append(copier.copy(*op));
-  Value* step = b.op(Opcode::sub_, {induction(*steps), first});
-  for (size_t n = 0; n < values_.size(); ++n) {
-    Value* at[] = {row, step};
-    b.store(copier.of(const_cast<Value*>(values_[n])), panels_[n], at);
-  }
-  b.yield({});
-  b.set_block(rows->parent);
+  emit_loop(b, low, high, {}, [&](Value* row) {
+    Value* n_row = b.op(Opcode::sub_, {row, low});
+    emit_loop(b, first, last, in_any_order(), [&](Value* step) {
+      Copier copier(graph_);
+      copier.map(induction(rows_), row);
+      copier.map(induction(steps_), step);
+      for (const Op* op : ops) b.block()->append(copier.copy(*op));
+      Value* at[] = {n_row, b.op(Opcode::sub_, {step, first})};
+      for (size_t n = 0; n < values_.size(); ++n) {
+        b.store(copier.of(const_cast<Value*>(values_[n])), panels_[n], at);
+      }
+    });
+  });
 }
 
 void RowPanels::redirect(const Copier& copier, Value* low, Value* first) const {
   for (size_t n = 0; n < values_.size(); ++n) {
     Op& op = *copier.of(const_cast<Value*>(values_[n]))->op;
-    op.code = Opcode::load_;
-    op.operands = {panels_[n], copier.of(induction(rows_)), low, copier.of(induction(steps_)), first};
-    op.access = std::make_unique<ir::Access>();
-    op.access->terms = 4;
-    op.access->offset.assign(2, 0);
-    op.access->coef = {{1, -1, 0, 0}, {0, 0, 1, -1}};
+    load_from(op, panels_[n], {{copier.of(induction(rows_)), low}, {copier.of(induction(steps_)), first}});
   }
 }
 

@@ -3,7 +3,6 @@
 // column, computed once for all panels.
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include "ir/builder.h"

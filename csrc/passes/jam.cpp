@@ -173,8 +173,8 @@ class Jam {
     for (size_t k = 0; k < sums.results.size(); ++k) {
       const auto products = products_of(uses, sums, k);
       if (!products) continue;
-      for (const Value* v : products->first->operands) need(*v, body_of(sums), needed[0]);
-      for (size_t n = 0; n < 2; ++n) need(*products->second->operands[n], body_of(sums), needed[1]);
+      for (const Value* v : products->first->operands) add_needed(*v, body_of(sums), needed[0]);
+      for (size_t n = 0; n < 2; ++n) add_needed(*products->second->operands[n], body_of(sums), needed[1]);
     }
     ir::walk(body_of(sums), [&](Op& op) {
       if (op.code != Opcode::load_) return;
@@ -184,11 +184,6 @@ class Jam {
       loads.push_back(std::move(load));
     });
     return loads;
-  }
-
-  static void need(const Value& v, const ir::Block& body, std::set<const Op*>& found) {
-    if (!v.op || v.op->parent != &body || !found.insert(v.op).second) return;
-    for (const Value* operand : v.op->operands) need(*operand, body, found);
   }
 
   /// As few loads for each sum as there are registers for.

@@ -178,6 +178,11 @@ bool writes_lasting(const Op& op) {
   });
 }
 
+void add_needed(const Value& v, const Block& block, std::set<const Op*>& needed) {
+  if (!v.op || v.op->parent != &block || !needed.insert(v.op).second) return;
+  for (const Value* operand : v.op->operands) add_needed(*operand, block, needed);
+}
+
 bool is_private(const Value& view, const Op& loop) { return !ir::defined_outside(view, body_of(loop)); }
 
 bool is_inside(const Op& op, const Block& block) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/builder.h"
@@ -88,6 +90,8 @@ bool writes_lasting(const ir::Op&);
 bool is_private(const ir::Value& view, const ir::Op& loop);
 /// A loop stands in this one.
 bool has_inner_loop(const ir::Op& loop);
+/// Adds the value's op to the set, and what that needs of the block, but for blocks inside.
+void add_needed(const ir::Value&, const ir::Block&, std::set<const ir::Op*>&);
 /// True if `op` stands in `block` or is nested in it.
 bool is_inside(const ir::Op& op, const ir::Block& block);
 /// The value is visible just before `op`.
@@ -107,6 +111,16 @@ ir::Value* emit_trips(ir::Builder&, const ir::Op& for_loop);
 ir::Value* emit_distance(ir::Builder&, ir::Value* low, ir::Value* high);
 /// Emits n / by, rounded up.
 ir::Value* emit_ceiling(ir::Builder&, ir::Value* n, ir::Value* by);
+/// Emits a loop by steps of one that carries nothing; `fill(variable)` emits its body. The builder goes on behind it.
+template <class F>
+ir::Op* emit_loop(ir::Builder& b, ir::Value* low, ir::Value* high, ir::Loop kind, F&& fill) {
+  ir::Op* loop = b.for_loop(low, high, b.i64(1), {}, std::move(kind));
+  b.set_block(&body_of(*loop));
+  fill(induction(*loop));
+  b.yield({});
+  loop->next ? b.set_before(loop->next) : b.set_block(loop->parent);
+  return loop;
+}
 /// Emits a condition: the `for` runs at least once.
 ir::Value* emit_runs(ir::Builder&, const ir::Op& for_loop);
 

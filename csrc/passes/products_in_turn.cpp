@@ -57,7 +57,7 @@ class InTurn {
     both->name = products.add->result()->name;
     to_[products.add->result()->id] = both;
     for (Op* op : {products.add, products.second, products.first}) op->parent->remove(op);
-    firsts_.push_back(first->op);
+    firsts_.push_back(first);
   }
 
   void one_after_the_other(ir::Block& body) {
@@ -66,7 +66,7 @@ class InTurn {
       if (!plain && op != body.last) return;
     }
     std::set<const Op*> early;
-    for (const Op* op : firsts_) need(*op, body, early);
+    for (const Value* first : firsts_) add_needed(*first, body, early);
     std::vector<Op*> late;
     for (Op* op = body.first; op != body.last; op = op->next) {
       if (!early.count(op)) late.push_back(op);
@@ -77,17 +77,10 @@ class InTurn {
     }
   }
 
-  static void need(const Op& op, const ir::Block& body, std::set<const Op*>& early) {
-    if (op.parent != &body || !early.insert(&op).second) return;
-    for (const Value* v : op.operands) {
-      if (v->op) need(*v->op, body, early);
-    }
-  }
-
   ir::Graph& graph_;
   const Uses uses_;
   std::vector<Value*> to_;
-  std::vector<const Op*> firsts_;  // of one loop
+  std::vector<const Value*> firsts_;  // of one loop
 };
 
 }  // namespace

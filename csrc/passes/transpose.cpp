@@ -5,9 +5,8 @@
 //
 // Rules for editors:
 // 1. Nothing writes to the array from where it is copied to where the copy is read for the last time.
-// 2. Copied is the box of all subscripts, cut off at the ends of the array: what is loaded lies in both. An iteration
-// of
-//    the loops that read it again loads most of it, so that a copy costs less than a few of them.
+// 2. Copied is the box of all subscripts, cut off at the ends of the array: what is loaded lies in both. The loops that
+//    read it again load most of it each time, so that a copy costs less than a few of their iterations.
 
 #include <algorithm>
 #include <optional>
@@ -26,7 +25,6 @@
 
 namespace appy::passes {
 
-using ir::Block;
 using ir::Builder;
 using ir::Op;
 using ir::Opcode;
@@ -119,7 +117,7 @@ class Transposer {
       if (!is_for(*at) || writes_to(body_of(*at), *load.view()) || !ir::defined_outside(*load.view(), body_of(*at)))
         break;
       if (!moves_access(load, *at)) {
-        again |= reads_again(ranges, load, *at);
+        again |= ranges.trips(*at).hi >= kFewest;
       } else if (front && !inside && at != &lanes) {
         break;
       }
@@ -129,17 +127,6 @@ class Transposer {
       if (!inside && owner && (!is_for(*owner) || owner->loop->collapse != 1)) break;
     }
     return front;
-  }
-
-  /// Do many iterations of the loop, which says nothing of the element, run through the same ones?
-  static bool reads_again(Ranges& ranges, const Op& load, const Op& loop) {
-    if (ranges.trips(loop).hi < kFewest) return false;
-    for (const Op* inner = ir::enclosing_loop(*load.parent); inner != &loop;
-         inner = ir::enclosing_loop(*inner->parent)) {
-      if (!is_for(*inner)) return false;
-      if (moves_access(load, *inner) && !have_most_in_common(ranges, *inner, loop)) return false;
-    }
-    return true;
   }
 
   /// The loops that the load moves with run through a box of elements, most of it in each iteration of the others.
@@ -356,17 +343,11 @@ class Transposer {
     tiles->loop->parallel = true;
   }
 
-  /// A loop by steps of one; the builder stands where it did afterwards.
   template <class F>
   static Op* for_each(Builder& b, Value* low, Value* high, bool lanes, F&& body) {
-    ir::Loop control;
-    control.parallel = control.simd = lanes;
-    Op* loop = b.for_loop(low, high, b.i64(1), {}, std::move(control));
-    b.set_block(&body_of(*loop));
-    body(induction(*loop));
-    b.yield({});
-    loop->next ? b.set_before(loop->next) : b.set_block(loop->parent);
-    return loop;
+    ir::Loop kind;
+    kind.parallel = kind.simd = lanes;
+    return emit_loop(b, low, high, std::move(kind), body);
   }
 
   /// Loops over all dimensions but the lanes' and the last one.

@@ -1,10 +1,10 @@
 #include "cpu/memory.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+
+#include "runtime/pages.h"
 
 namespace appy::cpu {
 
@@ -14,15 +14,18 @@ namespace {
 
 constexpr size_t kAlign = 64;
 constexpr size_t kPage = 4096;
-constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMostBlocks = 64;
 
-/// Large arrays in large pages where the system has them: filling a new one takes a page fault a page.
-void* fresh(size_t bytes) {
-  if (bytes < 2 * kHugePage) return std::aligned_alloc(kAlign, bytes);
-  void* data = std::aligned_alloc(kHugePage, bytes);
-  if (data) madvise(data, bytes / kPage * kPage, MADV_HUGEPAGE);
-  return data;
+/// Filling a new array takes a page fault a page: large ones are in large pages where the system has them.
+MemoryBlock fresh(size_t bytes) {
+  if (bytes < runtime::kFewestPages) return {std::aligned_alloc(kAlign, bytes), bytes};
+  const runtime::Pages pages = runtime::take_pages(bytes);
+  return {pages.at, pages.bytes};
+}
+
+void release(MemoryBlock block) {
+  if (block.size < runtime::kFewestPages) return std::free(block.data);
+  runtime::give_pages(block.data, block.size);
 }
 
 /// Blocks that the thread does not use at the moment, oldest first.
@@ -32,7 +35,7 @@ class Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
   ~Cache() {
-    for (const MemoryBlock& block : free_) std::free(block.data);
+    for (const MemoryBlock& block : free_) release(block);
   }
 
   MemoryBlock take(size_t bytes) {
@@ -42,7 +45,7 @@ class Cache {
       const bool fits = at->size >= bytes && at->size / 4 <= bytes + kPage;
       if (fits && (best == free_.end() || at->size < best->size)) best = at;
     }
-    if (best == free_.end()) return {fresh(bytes), bytes};
+    if (best == free_.end()) return fresh(bytes);
     const MemoryBlock block = *best;
     free_.erase(best);
     bytes_ -= block.size;
@@ -50,13 +53,10 @@ class Cache {
   }
 
   void give(MemoryBlock block, size_t most) {
-    if (block.size > most) {
-      std::free(block.data);
-      return;
-    }
+    if (block.size > most) return release(block);
     while (free_.size() == kMostBlocks || bytes_ + block.size > most) {
       bytes_ -= free_.front().size;
-      std::free(free_.front().data);
+      release(free_.front());
       free_.erase(free_.begin());
     }
     free_.push_back(block);

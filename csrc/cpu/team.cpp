@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -46,12 +47,25 @@ int64_t parts_of_share(const ParallelLoop& loop, int64_t threads) {
 
 }  // namespace
 
-struct Team : runtime::Job {
-  ParallelLoop* loop = nullptr;
-  Context* caller = nullptr;
+/// What workers read comes first, in few lines of the cache: each one that the caller has written again they have to
+/// fetch, and one behind the other where one says where the next is. The rest is the caller's, or for few loops.
+struct alignas(64) Team : runtime::Job {
+  BodyEntry body = nullptr;
+  Closure* closure = nullptr;  // `words` where they have room
+  int64_t trips = 0;
   int64_t chunks = 1;
   int64_t size = 1;  // trips of a chunk
+  std::atomic<int64_t> first_failed{INT64_MAX};
   int threads = 1;
+  volatile int stop = 0;  // what workers poll
+  std::atomic<bool> interrupted{false};
+  bool dealt = false;          // `lots` say who has which chunks; otherwise each worker has its own
+  bool in_pieces = false;      // `begun` says who has which pieces of a chunk; otherwise chunks are whole
+  ir::Word* copies = nullptr;  // of the atomics' targets, private_size words a worker; null: none
+  std::array<Closure, 12> words;
+
+  ParallelLoop* loop = nullptr;
+  Context* caller = nullptr;
   /// The chunks of a worker: a stretch of them, or where iterations may differ in length every `threads`-th. It begins
   /// with the first one; who has none left takes the last one of another, far from where that one is.
   struct alignas(64) Lot {
@@ -68,24 +82,32 @@ struct Team : runtime::Job {
     }
     int64_t left(uint64_t word) const { return count - static_cast<int64_t>((word & UINT32_MAX) + (word >> 32)); }
   };
-  std::vector<Lot> lots;  // of each worker; empty: its chunks are its own
+  std::vector<Lot> lots;  // of each worker
   int64_t stretch = 0;    // chunks of a worker; 0: every `threads`-th
   struct alignas(64) Begun {
     std::atomic<int64_t> pieces{0};
   };
-  std::vector<Begun> begun;  // of each chunk; empty: chunks are whole
+  std::vector<Begun> begun;  // of each chunk
   int64_t piece = 0;         // trips of one
-  std::atomic<int64_t> first_failed{INT64_MAX};
-  std::atomic<bool> interrupted{false};
-  volatile int stop = 0;       // what workers poll
-  ir::Word* copies = nullptr;  // of the atomics' targets, private_size words a worker; null: none
   size_t private_size = 0;
   std::mutex mutex;  // guards the targets of private copies and the three below
   runtime::Failure failure;
   Status status = Status::done;
   bool no_memory = false;
 
+  void give(ParallelLoop& l) {
+    loop = &l;
+    body = l.body;
+    trips = l.trips;
+    closure = l.closure;
+    const auto count = static_cast<size_t>(l.closure_words);
+    if (count > words.size()) return;
+    std::copy_n(l.closure, count, words.data());
+    closure = words.data();
+  }
+
   void deal(bool in_stretches) {
+    dealt = true;
     if (lots.size() != static_cast<size_t>(threads)) lots = std::vector<Lot>(static_cast<size_t>(threads));
     if (in_stretches) stretch = (chunks + threads - 1) / threads;
     for (int64_t worker = 0; Lot & lot : lots) {
@@ -104,8 +126,8 @@ struct Team : runtime::Job {
   }
 
   void run_chunk(Context& context, BodyEntry body, Closure* closure, int64_t chunk) {
-    const int64_t begin = chunk * size, end = chunk + 1 == chunks ? loop->trips : begin + size;
-    if (begun.empty()) return run_part(context, body, closure, {begin, end, chunk});
+    const int64_t begin = chunk * size, end = chunk + 1 == chunks ? trips : begin + size;
+    if (!in_pieces) return run_part(context, body, closure, {begin, end, chunk});
     std::atomic<int64_t>& pieces = begun[static_cast<size_t>(chunk)].pieces;
     for (int64_t n; (n = pieces.fetch_add(1, std::memory_order_relaxed)) < kPieces;) {
       const int64_t from = begin + n * piece;
@@ -136,34 +158,34 @@ struct Team : runtime::Job {
   }
 
   void work(Context& context, int share, int worker) {
-    Closure* closure = loop->closure;
-    BodyEntry body = loop->body;
+    Closure* own = closure;
+    BodyEntry entry = body;
     if (copies) {
-      closure = make_private(*loop, copies + private_size * static_cast<size_t>(worker));
-      body = loop->alone;
+      own = make_private(*loop, copies + private_size * static_cast<size_t>(worker));
+      entry = loop->alone;
     }
-    if (!lots.empty()) {
+    if (dealt) {
       for (int n = 0; n < threads; ++n) {
         const int of = (share + n) % threads;
-        for (int64_t chunk; (chunk = take(of, n == 0)) >= 0;) run_chunk(context, body, closure, chunk);
+        for (int64_t chunk; (chunk = take(of, n == 0)) >= 0;) run_chunk(context, entry, own, chunk);
       }
     } else {
-      for (int64_t chunk = share; chunk < chunks; chunk += threads) run_chunk(context, body, closure, chunk);
-      if (share == 0 && !begun.empty()) {
+      for (int64_t chunk = share; chunk < chunks; chunk += threads) run_chunk(context, entry, own, chunk);
+      if (share == 0 && in_pieces) {
         // What was woken last has the most left.
-        for (int64_t chunk = chunks; --chunk > 0;) run_chunk(context, body, closure, chunk);
+        for (int64_t chunk = chunks; --chunk > 0;) run_chunk(context, entry, own, chunk);
       }
     }
     if (copies) {
       // After a failure as well: what earlier iterations updated counts.
       std::lock_guard lock(mutex);
-      merge_private(*loop, closure);
+      merge_private(*loop, own);
     }
   }
 
   static void run_share(Job* job, int share, int worker) {
     Team& team = *static_cast<Team*>(job);
-    if (!team.lots.empty() && std::ranges::none_of(team.lots, &Lot::has_some)) return;
+    if (team.dealt && std::ranges::none_of(team.lots, &Lot::has_some)) return;
     Context context;
     context.flag = worker == 0 ? team.caller->flag : &team.stop;
     context.team = &team;
@@ -177,6 +199,7 @@ struct Team : runtime::Job {
     const int64_t align = std::max<int64_t>(1, team.loop->align);
     team.piece = ((team.size + kPieces - 1) / kPieces + align - 1) / align * align;
     team.begun = std::vector<Begun>(static_cast<size_t>(team.chunks));
+    team.in_pieces = true;
   }
 
   static void wait_for_others(Job* job) {
@@ -205,7 +228,6 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
   // A poll may run a handler that runs another parallel loop on this thread: it must not find these.
   std::vector<ir::Word> rows = std::exchange(kept_rows, {}), copies;
   Team team;
-  team.loop = loop;
   team.caller = context;
   const int64_t trips = loop->trips;
   int64_t threads = context->threads;
@@ -241,6 +263,7 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
     team.lots = std::exchange(kept_lots, {});
     team.deal(!loop->dynamic);
   }
+  team.give(*loop);
   team.run = Team::run_share;
   if (team.chunks == threads && loop->row_words == 0 && loop->targets == 0) team.waking = Team::deal_in_pieces;
   team.wait = Team::wait_for_others;
@@ -263,7 +286,7 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
   }
   kept_rows = std::move(rows);  // the caller reads them next
   if (team.copies) kept_copies = std::move(copies);
-  if (!team.lots.empty()) kept_lots = std::move(team.lots);
+  if (team.dealt) kept_lots = std::move(team.lots);
   context->no_memory |= team.no_memory;
   if (team.interrupted) return static_cast<int64_t>(Status::interrupted);
   if (team.status != Status::done) context->failure = team.failure;

@@ -139,6 +139,7 @@ struct alignas(64) Worker {
   std::atomic<uint32_t> state{kIdle};  // what the worker sleeps on
   std::atomic<uint32_t> asleep{0};
   int index = 0;
+  Job* job = nullptr;  // of the share on offer: it comes with the line that the worker looks at
 
   bool take(State next) {
     uint32_t expected = kOffered;
@@ -150,7 +151,6 @@ struct alignas(64) Worker {
 struct Pool {
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<pthread_t> threads;
-  alignas(64) std::atomic<Job*> job{nullptr};
   std::atomic<uint64_t> spin{0};
   std::atomic<int> caller{-1};  // the CPU that the caller was on when it last woke a sleeping worker
 };
@@ -199,8 +199,7 @@ void* work(void* argument) {
   while (wait_for_share(pool, me, slept)) {
     if (std::exchange(slept, false)) step_aside(pool.caller.load(std::memory_order_relaxed));
     if (!me.take(kRunning)) continue;
-    Job* job = pool.job.load(std::memory_order_relaxed);
-    job->run(job, me.index, me.index);
+    me.job->run(me.job, me.index, me.index);
     me.state.store(kIdle, std::memory_order_release);
   }
   return nullptr;
@@ -208,9 +207,12 @@ void* work(void* argument) {
 
 /// Tells the first so many workers. The lines that they look at are all on their way before the first answer is waited
 /// for: with a fence for each, fifteen workers took the caller more than a microsecond.
-void tell(Pool& pool, int count, State state) {
+void tell(Pool& pool, int count, State state, Job* job) {
   const std::span workers(pool.workers.data(), static_cast<size_t>(count));
-  for (const auto& worker : workers) worker->state.store(state, std::memory_order_release);
+  for (const auto& worker : workers) {
+    worker->job = job;
+    worker->state.store(state, std::memory_order_release);
+  }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (const auto& worker : workers) {
     if (worker->asleep.load(std::memory_order_relaxed)) futex(&worker->state, FUTEX_WAKE, 1);
@@ -227,7 +229,7 @@ void after_fork_in_child() {
 void shut_down() {
   if (busy.test_and_set(std::memory_order_acquire)) return;  // a job is running: its threads die with the process
   if (Pool* pool = current.exchange(nullptr)) {
-    tell(*pool, static_cast<int>(pool->workers.size()), kStopped);
+    tell(*pool, static_cast<int>(pool->workers.size()), kStopped, nullptr);
     for (pthread_t thread : pool->threads) pthread_join(thread, nullptr);
     delete pool;
   }
@@ -293,13 +295,12 @@ bool run_job(Job& job, int threads) {
     pool->spin = spin_cycles(static_cast<int>(pool->workers.size()) + 1);
   }
   inside_job = true;
-  pool->job.store(&job, std::memory_order_relaxed);
   const bool asleep = std::any_of(pool->workers.begin(), pool->workers.begin() + others,
                                   [](const auto& w) { return w->asleep.load(std::memory_order_relaxed) != 0; });
   if (asleep) pool->caller.store(sched_getcpu(), std::memory_order_relaxed);
   if ((asleep || grows) && job.waking) job.waking(&job);
   const auto worker = [&](int i) -> Worker& { return *pool->workers[static_cast<size_t>(i)]; };
-  tell(*pool, others, kOffered);
+  tell(*pool, others, kOffered, &job);
   job.run(&job, 0, 0);
   // What was woken last is the least likely to have begun.
   for (int i = others; i-- > 0;) {

@@ -409,6 +409,18 @@ TEST(CpuAllocs, MemoryIsAlignedAndUsedAgain) {
   EXPECT_LE(cached_bytes(), kMostKeptByWorker);
 }
 
+TEST(CpuAllocs, WhatAThreadDoesNotKeepIsTheNextOnesFromTheProcess) {
+  const auto of_next_run = [](size_t most_kept, size_t bytes) {
+    Memory memory(most_kept);
+    return memory.reserve(0, bytes);
+  };
+  for (const size_t most_kept : {kMostKept, kMostKeptByWorker}) {
+    void* const first = of_next_run(most_kept, most_kept + (size_t{6} << 20));
+    EXPECT_LE(cached_bytes(), kMostKept);
+    EXPECT_EQ(of_next_run(most_kept, most_kept + (size_t{5} << 20)), first);
+  }
+}
+
 /// The line of flags that the kernel keeps for the mapping that the address lies in.
 std::string flags_of(const void* address) {
   std::ifstream maps("/proc/self/smaps");

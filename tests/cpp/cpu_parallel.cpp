@@ -351,6 +351,7 @@ struct Dealt {
     closure[kArgs] = reinterpret_cast<ir::Word>(this);
     loop.body = loop.alone = run;
     loop.closure = closure;
+    loop.closure_words = kFirstCaptured;
     int flag = 0;
     Memory memory;
     Context context;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -272,8 +273,13 @@ class VectorLoop {
   /// A loop inside that goes down the columns of a matrix jumps from row to row, often from page to page, where no
   /// processor sees what comes next. With sums enough to compute meanwhile, it asks for the rows to come.
   void prefetch_rows(const ir::Op& load, const Place&);
-  /// Asks for what is loaded or stored behind a loop that takes longer than memory.
-  void prefetch_behind(const ir::Op& loop);
+  /// The lines of what is loaded or stored behind a loop that takes longer than memory.
+  std::vector<x86::Mem> lines_behind(const ir::Op& loop);
+  void ask_for(std::span<const x86::Mem> lines);
+  /// The first iterations of a loop, `trips` or as many as there are lines, ask for one line each: a first cache that
+  /// waits for as many lines from memory as it can serves no loads from the second one meanwhile.
+  void ask_in_turn(std::span<const x86::Mem> lines, x86::Gp trips, const std::function<void()>& iteration);
+  bool asks_in_turn(const ir::Op& loop, std::span<const x86::Mem> lines) const;
   /// Loads a uniform value into all lanes at once, where its only user computes with lanes, and multiplies it there if
   /// that is all that is done with it before: what scalars are is not sent to the lanes by way of a register. False: it
   /// is another op.
@@ -429,6 +435,7 @@ class VectorLoop {
   bool repeats_ = false;  // it does some of them twice
   bool may_replay_ = false;
   std::map<int, x86::Mem> scratch_;
+  x86::Mem addresses_;  // of what the innermost loop being emitted asks for
 };
 
 }  // namespace appy::cpu

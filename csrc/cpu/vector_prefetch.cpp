@@ -10,9 +10,19 @@ using ir::Opcode;
 namespace {
 
 constexpr size_t kSumsToPrefetch = 4;  // so many take longer than memory
-constexpr int kRowsAhead = 16;         // of four sums on four vectors: as long as the last-level cache takes
+constexpr size_t kMostInTurn = 32;
+constexpr int kRowsAhead = 16;  // of four sums on four vectors: as long as the last-level cache takes
 
 bool takes_long(const ir::Op& loop) { return loop.code == Opcode::for_ && loop.results.size() >= kSumsToPrefetch; }
+
+/// Loads and arithmetic, one after the other: code that may be there twice.
+bool computes_only(const ir::Block& body) {
+  for (const ir::Op* op = body.first; op; op = op->next) {
+    const bool other = op->code == Opcode::load_ || op->code == Opcode::poll_ || op->code == Opcode::yield_;
+    if (!other && !ir::is_pure(op->code)) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -34,8 +44,9 @@ void VectorLoop::prefetch_rows(const ir::Op& op, const Place& p) {
   }
 }
 
-void VectorLoop::prefetch_behind(const ir::Op& loop) {
-  if (!exec_.all || !takes_long(loop)) return;
+std::vector<x86::Mem> VectorLoop::lines_behind(const ir::Op& loop) {
+  std::vector<x86::Mem> lines;
+  if (!exec_.all || !takes_long(loop)) return lines;
   const auto made_before = [&](const ir::Value& v) {
     for (const ir::Op* op = &loop; op; op = op->next) {
       if (op == v.op) return false;
@@ -63,9 +74,51 @@ void VectorLoop::prefetch_behind(const ir::Op& loop) {
     p.base.setSize(0);
     // A line more than the vectors have where they begin in the middle of one.
     const int size = unroll_ * bytes(type);
-    for (int line = 0; line < size; line += kCacheLine) cc_.prefetcht0(p.base.cloneAdjusted(line));
-    cc_.prefetcht0(p.base.cloneAdjusted(size - 1));
+    for (int line = 0; line < size; line += kCacheLine) lines.push_back(p.base.cloneAdjusted(line));
+    lines.push_back(p.base.cloneAdjusted(size - 1));
   }
+  return lines;
+}
+
+bool VectorLoop::asks_in_turn(const ir::Op& loop, std::span<const x86::Mem> lines) const {
+  return !lines.empty() && lines.size() <= kMostInTurn && computes_only(*loop.blocks[0]);
+}
+
+void VectorLoop::ask_for(std::span<const x86::Mem> lines) {
+  for (const x86::Mem& line : lines) cc_.prefetcht0(line);
+}
+
+void VectorLoop::ask_in_turn(std::span<const x86::Mem> lines, x86::Gp trips, const std::function<void()>& iteration) {
+  const auto count = static_cast<int32_t>(lines.size());
+  if (!addresses_.hasBase()) addresses_ = cc_.newStack(8 * kMostInTurn, 8);
+  x86::Gp at = cc_.newGpq(), next = cc_.newGpq(), first = cc_.newGpq();
+  for (int32_t i = 0; i < count; ++i) {
+    cc_.lea(at, lines[static_cast<size_t>(i)]);
+    cc_.mov(addresses_.cloneAdjusted(8 * i), at);
+  }
+  x86::Mem address = addresses_;
+  address.setIndex(next, 3);
+  const auto ask_for_next = [&] {
+    cc_.mov(at, address);
+    cc_.prefetcht0(x86::ptr(at));
+    cc_.inc(next);
+  };
+  // What a short loop has no iterations for comes before it.
+  asmjit::Label before = cc_.newLabel(), head = cc_.newLabel();
+  cc_.mov(first, count);
+  cc_.sub(first, trips);
+  cc_.xor_(next.r32(), next.r32());
+  cc_.cmp(first, 0);
+  cc_.jle(head);
+  cc_.bind(before);
+  ask_for_next();
+  cc_.cmp(next, first);
+  cc_.jne(before);
+  cc_.bind(head);
+  ask_for_next();
+  iteration();
+  cc_.cmp(next, count);
+  cc_.jne(head);
 }
 
 }  // namespace appy::cpu

@@ -292,7 +292,7 @@ void VectorLoop::inner_loop(const ir::Op& op) {
   const ir::Block& body = *op.blocks[0];
   const bool is_for = op.code == Opcode::for_;
   const size_t first = is_for ? 3 : 0, first_arg = is_for ? 1 : 0;
-  const std::vector<x86::Mem> lines = lines_behind(op);
+  const std::vector<Behind> behind = places_behind(op);
   const bool lane_trips = is_for && (varying(op.operands[0]) || varying(op.operands[1]));
   Loop l;
   l.op = &op;
@@ -376,8 +376,8 @@ void VectorLoop::inner_loop(const ir::Op& op) {
   }
   if (!splits) plan_targets(body, l.carried);
   loops_.push_back(l);
-  const bool in_turn = iv.isValid() && !lane_trips && !own_mask && asks_in_turn(op, lines);
-  if (!in_turn) ask_for(lines);
+  const bool in_turn = iv.isValid() && !lane_trips && !own_mask && asks_in_turn(op, behind);
+  if (!in_turn) ask_for(behind);
   // A poll for many iterations, where nobody can tell the iterations of the loops around apart.
   const bool counts = iv.isValid() && !lane_trips && !own_mask && bounds.step_known && bounds.step != 0;
   const bool steps = counts && bounds.step <= kStrip && bounds.step >= -kStrip;
@@ -386,7 +386,7 @@ void VectorLoop::inner_loop(const ir::Op& op) {
   x86::Gp until = bounds.end;
   if (poll) f_.leave_out(poll);
   if (in_turn) {
-    ask_in_turn(lines, bounds.trips, [&] {
+    ask_in_turn(behind, bounds.trips, [&] {
       block(body, [&](const ir::Op& yield) { end_iteration(yield, l); });
       f_.advance(f_.level(depth));
       f_.add_step(iv, bounds);

@@ -273,13 +273,17 @@ class VectorLoop {
   /// A loop inside that goes down the columns of a matrix jumps from row to row, often from page to page, where no
   /// processor sees what comes next. With sums enough to compute meanwhile, it asks for the rows to come.
   void prefetch_rows(const ir::Op& load, const Place&);
-  /// The lines of what is loaded or stored behind a loop that takes longer than memory.
-  std::vector<x86::Mem> lines_behind(const ir::Op& loop);
-  void ask_for(std::span<const x86::Mem> lines);
+  /// What is loaded or stored behind a loop that takes longer than memory.
+  struct Behind {
+    x86::Mem base;
+    int bytes;
+  };
+  std::vector<Behind> places_behind(const ir::Op& loop);
+  void ask_for(std::span<const Behind> places);
   /// The first iterations of a loop, `trips` or as many as there are lines, ask for one line each: a first cache that
   /// waits for as many lines from memory as it can serves no loads from the second one meanwhile.
-  void ask_in_turn(std::span<const x86::Mem> lines, x86::Gp trips, const std::function<void()>& iteration);
-  bool asks_in_turn(const ir::Op& loop, std::span<const x86::Mem> lines) const;
+  void ask_in_turn(std::span<const Behind> places, x86::Gp trips, const std::function<void()>& iteration);
+  bool asks_in_turn(const ir::Op& loop, std::span<const Behind> places) const;
   /// Loads a uniform value into all lanes at once, where its only user computes with lanes, and multiplies it there if
   /// that is all that is done with it before: what scalars are is not sent to the lanes by way of a register. False: it
   /// is another op.

@@ -10,7 +10,7 @@ using ir::Opcode;
 namespace {
 
 constexpr size_t kSumsToPrefetch = 4;  // so many take longer than memory
-constexpr size_t kMostInTurn = 32;
+constexpr size_t kMostInTurn = 12;
 constexpr int kRowsAhead = 16;  // of four sums on four vectors: as long as the last-level cache takes
 
 bool takes_long(const ir::Op& loop) { return loop.code == Opcode::for_ && loop.results.size() >= kSumsToPrefetch; }
@@ -44,9 +44,9 @@ void VectorLoop::prefetch_rows(const ir::Op& op, const Place& p) {
   }
 }
 
-std::vector<x86::Mem> VectorLoop::lines_behind(const ir::Op& loop) {
-  std::vector<x86::Mem> lines;
-  if (!exec_.all || !takes_long(loop)) return lines;
+std::vector<VectorLoop::Behind> VectorLoop::places_behind(const ir::Op& loop) {
+  std::vector<Behind> places;
+  if (!exec_.all || !takes_long(loop)) return places;
   const auto made_before = [&](const ir::Value& v) {
     for (const ir::Op* op = &loop; op; op = op->next) {
       if (op == v.op) return false;
@@ -72,53 +72,66 @@ std::vector<x86::Mem> VectorLoop::lines_behind(const ir::Op& loop) {
     if (p.kind != Place::Kind::contiguous) continue;
     known.push_back(form);
     p.base.setSize(0);
-    // A line more than the vectors have where they begin in the middle of one.
-    const int size = unroll_ * bytes(type);
-    for (int line = 0; line < size; line += kCacheLine) lines.push_back(p.base.cloneAdjusted(line));
-    lines.push_back(p.base.cloneAdjusted(size - 1));
+    places.push_back({p.base, unroll_ * bytes(type)});
   }
-  return lines;
+  return places;
 }
 
-bool VectorLoop::asks_in_turn(const ir::Op& loop, std::span<const x86::Mem> lines) const {
-  return !lines.empty() && lines.size() <= kMostInTurn && computes_only(*loop.blocks[0]);
+bool VectorLoop::asks_in_turn(const ir::Op& loop, std::span<const Behind> places) const {
+  const auto as_long = [&](const Behind& p) { return p.bytes == places[0].bytes; };
+  return !places.empty() && places.size() <= kMostInTurn && std::ranges::all_of(places, as_long) &&
+         computes_only(*loop.blocks[0]);
 }
 
-void VectorLoop::ask_for(std::span<const x86::Mem> lines) {
-  for (const x86::Mem& line : lines) cc_.prefetcht0(line);
+void VectorLoop::ask_for(std::span<const Behind> places) {
+  for (const auto& [base, bytes] : places) {
+    for (int line = 0; line < bytes; line += kCacheLine) cc_.prefetcht0(base.cloneAdjusted(line));
+    // A line more than the vectors have where they begin in the middle of one.
+    cc_.prefetcht0(base.cloneAdjusted(bytes - 1));
+  }
 }
 
-void VectorLoop::ask_in_turn(std::span<const x86::Mem> lines, x86::Gp trips, const std::function<void()>& iteration) {
-  const auto count = static_cast<int32_t>(lines.size());
+void VectorLoop::ask_in_turn(std::span<const Behind> places, x86::Gp trips, const std::function<void()>& iteration) {
   if (!addresses_.hasBase()) addresses_ = cc_.newStack(8 * kMostInTurn, 8);
-  x86::Gp at = cc_.newGpq(), next = cc_.newGpq(), first = cc_.newGpq();
+  x86::Gp at = cc_.newGpq(), next = cc_.newGpq(), offset = cc_.newGpq(), first = cc_.newGpq();
+  const auto count = static_cast<int32_t>(places.size());
+  const int32_t bytes = places[0].bytes, lines = 1 + bytes / kCacheLine;
   for (int32_t i = 0; i < count; ++i) {
-    cc_.lea(at, lines[static_cast<size_t>(i)]);
+    cc_.lea(at, places[static_cast<size_t>(i)].base);
     cc_.mov(addresses_.cloneAdjusted(8 * i), at);
   }
   x86::Mem address = addresses_;
   address.setIndex(next, 3);
-  const auto ask_for_next = [&] {
+  // A line of each place, the next line of each: bytes 0, 63, 127 and so on lie on all lines that there may be.
+  const auto ask_for_next = [&](asmjit::Label more) {
     cc_.mov(at, address);
-    cc_.prefetcht0(x86::ptr(at));
+    cc_.prefetcht0(x86::ptr(at, offset));
     cc_.inc(next);
+    cc_.cmp(next, count);
+    cc_.jne(more);
+    cc_.xor_(next.r32(), next.r32());
+    cc_.cmp(offset, 1);
+    cc_.sbb(offset, -kCacheLine);
   };
   // What a short loop has no iterations for comes before it.
-  asmjit::Label before = cc_.newLabel(), head = cc_.newLabel();
-  cc_.mov(first, count);
+  asmjit::Label before = cc_.newLabel(), asked = cc_.newLabel(), head = cc_.newLabel(), compute = cc_.newLabel();
+  cc_.mov(first, count * lines);
   cc_.sub(first, trips);
   cc_.xor_(next.r32(), next.r32());
+  cc_.xor_(offset.r32(), offset.r32());
   cc_.cmp(first, 0);
   cc_.jle(head);
   cc_.bind(before);
-  ask_for_next();
-  cc_.cmp(next, first);
-  cc_.jne(before);
+  ask_for_next(asked);
+  cc_.bind(asked);
+  cc_.dec(first);
+  cc_.jnz(before);
   cc_.bind(head);
-  ask_for_next();
+  ask_for_next(compute);
+  cc_.bind(compute);
   iteration();
-  cc_.cmp(next, count);
-  cc_.jne(head);
+  cc_.cmp(offset, bytes);
+  cc_.jl(head);
 }
 
 }  // namespace appy::cpu

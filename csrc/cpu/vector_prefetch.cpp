@@ -10,8 +10,8 @@ using ir::Opcode;
 namespace {
 
 constexpr size_t kSumsToPrefetch = 4;  // so many take longer than memory
-constexpr size_t kMostInTurn = 12;
-constexpr int kRowsAhead = 16;  // of four sums on four vectors: as long as the last-level cache takes
+constexpr size_t kMostInTurn = 12;     // more rows of sums than registers hold
+constexpr int kRowsAhead = 16;         // of four sums on four vectors: as long as the last-level cache takes
 
 bool takes_long(const ir::Op& loop) { return loop.code == Opcode::for_ && loop.results.size() >= kSumsToPrefetch; }
 

@@ -14,7 +14,7 @@ namespace {
 
 /// Blocks begin and end at such addresses, so that the system can use pages of this size.
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kMostBlocks = 16;
+constexpr size_t kMostBlocks = 64;
 
 struct Block {
   char* at = nullptr;

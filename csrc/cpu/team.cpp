@@ -125,13 +125,13 @@ struct alignas(64) Team : runtime::Job {
     return stretch == 0 ? worker + n * threads : worker * stretch + n;
   }
 
-  void run_chunk(Context& context, BodyEntry body, Closure* closure, int64_t chunk) {
+  void run_chunk(Context& context, BodyEntry entry, Closure* own, int64_t chunk) {
     const int64_t begin = chunk * size, end = chunk + 1 == chunks ? trips : begin + size;
-    if (!in_pieces) return run_part(context, body, closure, {begin, end, chunk});
+    if (!in_pieces) return run_part(context, entry, own, {begin, end, chunk});
     std::atomic<int64_t>& pieces = begun[static_cast<size_t>(chunk)].pieces;
     for (int64_t n; (n = pieces.fetch_add(1, std::memory_order_relaxed)) < kPieces;) {
       const int64_t from = begin + n * piece;
-      if (from < end) run_part(context, body, closure, {from, std::min(from + piece, end), chunk * kPieces + n});
+      if (from < end) run_part(context, entry, own, {from, std::min(from + piece, end), chunk * kPieces + n});
     }
   }
 
@@ -139,11 +139,11 @@ struct alignas(64) Team : runtime::Job {
   struct Part {
     int64_t begin, end, number;
   };
-  void run_part(Context& context, BodyEntry body, Closure* closure, Part part) {
+  void run_part(Context& context, BodyEntry entry, Closure* own, Part part) {
     const int64_t chunk = part.number;
     if (chunk > first_failed.load(std::memory_order_relaxed) || interrupted.load(std::memory_order_relaxed)) return;
     context.chunk = chunk;
-    const auto result = static_cast<Status>(body(&context, closure, part.begin, part.end, chunk));
+    const auto result = static_cast<Status>(entry(&context, own, part.begin, part.end, chunk));
     if (result == Status::done) return;
     std::lock_guard lock(mutex);
     if (result == Status::interrupted) {

@@ -376,10 +376,11 @@ void VectorLoop::inner_loop(const ir::Op& op) {
   }
   if (!splits) plan_targets(body, l.carried);
   loops_.push_back(l);
-  const bool in_turn = iv.isValid() && !lane_trips && !own_mask && asks_in_turn(op, behind);
+  const bool uniform = iv.isValid() && !lane_trips && !own_mask;
+  const bool in_turn = uniform && asks_in_turn(op, behind);
   if (!in_turn) ask_for(behind);
   // A poll for many iterations, where nobody can tell the iterations of the loops around apart.
-  const bool counts = iv.isValid() && !lane_trips && !own_mask && bounds.step_known && bounds.step != 0;
+  const bool counts = uniform && bounds.step_known && bounds.step != 0;
   const bool steps = counts && bounds.step <= kStrip && bounds.step >= -kStrip;
   const ir::Op* poll = steps ? f_.strip_poll(op) : nullptr;
   asmjit::Label strip = cc_.newLabel();
@@ -391,7 +392,7 @@ void VectorLoop::inner_loop(const ir::Op& op) {
       f_.advance(f_.level(depth));
       f_.add_step(iv, bounds);
     });
-    plan_targets(body, l.carried);
+    plan_targets(body, l.carried);  // for the body once more
     cc_.cmp(iv, bounds.end);
     cc_.je(l.exit);
   }

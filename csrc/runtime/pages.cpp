@@ -94,16 +94,15 @@ Pages take_pages(size_t bytes) {
 }
 
 void give_pages(void* at, size_t bytes) {
-  const Block block{static_cast<char*>(at), bytes};
-  Kept& all = kept();
-  const std::lock_guard lock(all.mutex);
   // The pages stay until they are needed elsewhere. A system that does not know that gets them back now.
-  if (block.bytes > most_bytes() || madvise(block.at, block.bytes, MADV_FREE) != 0) {
-    munmap(block.at, block.bytes);
+  if (bytes > most_bytes() || madvise(at, bytes, MADV_FREE) != 0) {
+    munmap(at, bytes);
     return;
   }
-  all.blocks.push_back(block);
-  all.bytes += block.bytes;
+  Kept& all = kept();
+  const std::lock_guard lock(all.mutex);
+  all.blocks.push_back({static_cast<char*>(at), bytes});
+  all.bytes += bytes;
   while (all.bytes > most_bytes() || all.blocks.size() > kMostBlocks) {
     const Block oldest = all.blocks.front();
     all.blocks.erase(all.blocks.begin());

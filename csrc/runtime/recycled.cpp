@@ -57,13 +57,12 @@ void* allocate_cleared(void*, size_t count, size_t size) {
 }
 
 void release(void*, void* at, size_t) {
-  const size_t bytes = bytes_of(at);
-  if (bytes == 0) return std::free(at);
+  size_t bytes = 0;
   {
     const std::lock_guard lock(used().mutex);
-    used().bytes.erase(at);
+    if (const auto block = used().bytes.extract(at)) bytes = block.mapped();
   }
-  give_pages(at, bytes);
+  bytes == 0 ? std::free(at) : give_pages(at, bytes);
 }
 
 /// ndarray.resize().

@@ -55,7 +55,8 @@ class CompiledRegion : public runtime::Kernel {
       std::copy_n(invocation.args, words_.params, copy);
       args = copy;
     }
-    const auto status = static_cast<runtime::Status>(entry_(&context, args, invocation.results));
+    const int64_t left = entry_(&context, args, invocation.results);
+    const auto status = left == kInterruptedBefore ? runtime::Status::interrupted : static_cast<runtime::Status>(left);
     invocation.no_memory = context.no_memory && status == runtime::Status::interrupted;
     if (status == runtime::Status::failed || status == runtime::Status::interrupted) {
       invocation.failure = context.failure;

@@ -10,10 +10,21 @@
 namespace appy::cpu {
 
 struct Team;
+struct Teams;
 class Memory;
+
+/// Returns the teams of a run to the thread's cache.
+void give_back(Teams*);
 
 /// One per thread that runs generated code. Machine code uses the offsets of these fields.
 struct Context {
+  Context() = default;
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context() {
+    if (teams) give_back(teams);
+  }
+
   const volatile int* flag = nullptr;  // polled; non-zero calls `poll_slow`
   runtime::Failure failure;            // written before generated code returns Status::failed
   int64_t threads = 1;
@@ -23,11 +34,18 @@ struct Context {
   runtime::Arrays* arrays = nullptr;  // makes those that escape
   bool no_memory = false;             // why the status is interrupted
   bool spread = false;                // the region's last parallel loop ran on several threads
+  bool told = false;                  // results hold what the poll before the pending loop tells
+  Teams* teams = nullptr;             // of the region's parallel loops
 };
 
+/// Returns a Status or kInterruptedBefore.
 using RegionEntry = int64_t (*)(Context*, const ir::Word* args, ir::Word* results);
 
-/// The flag was set: returns 0 to go on, else the status to leave with.
+/// Instead of Status::interrupted: a loop that was pending was, and results hold what the poll before it tells, if
+/// anything.
+constexpr int64_t kInterruptedBefore = 16;
+
+/// The flag was set: returns 0 to go on, else the status to leave with, or kInterruptedBefore.
 int64_t poll_slow(Context*);
 
 /// What an outlined body gets from the function that runs its loop: the words below, then captured values, then the
@@ -61,6 +79,7 @@ struct ParallelLoop {
   int64_t dynamic;    // schedule
   int64_t fixed;      // likewise: each worker has its share, and nothing of another's
   int64_t align;      // chunk bounds are multiples of it where possible
+  int64_t may_pend;   // what follows needs no word of others until the next loop, or finish_parallel
   int64_t row_words;  // of partial results; 0: nothing is reduced
   int64_t closure_words;
   int64_t arg_words;
@@ -70,8 +89,12 @@ struct ParallelLoop {
   int64_t chunks;      // out
 };
 
-/// Splits the range over the pool's threads. Returns a Status; the failure of the first failing iteration is in the
-/// context.
+/// Splits the range over the pool's threads. Returns a Status, or kInterruptedBefore; the failure of the first failing
+/// iteration is in the context. A loop that may pend can still be running when this returns done; the next one, and
+/// whatever returns another status, waits for it first, and returns its status where that is another.
 int64_t run_parallel(Context*, ParallelLoop*);
+
+/// Waits for the pending loop, if there is one. Returns as run_parallel does.
+int64_t finish_parallel(Context*);
 
 }  // namespace appy::cpu

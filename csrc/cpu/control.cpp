@@ -249,7 +249,7 @@ void Function::plan_targets(const ir::Block& body, std::span<const x86::Reg> car
 
 void Function::emit_for(const ir::Op& op) {
   const ir::Loop& loop = *op.loop;
-  const bool shared = loop.parallel && loop.threads != 1 && !in_outlined() && !vector_ && can_outline(op);
+  const bool shared = is_shared(op);
   VectorLoop* vector = nullptr;
   if (!shared && loop.simd && !vector_ && VectorLoop::supports(*this, op)) {
     vector = &vector_loop(op);
@@ -385,7 +385,9 @@ void Function::emit_if(const ir::Op& op) {
   asmjit::Label otherwise = cc_.newLabel(), end = cc_.newLabel();
   std::vector<x86::Reg> results;
   for (const ir::Value* v : op.results) results.push_back(destination(v));
+  const bool pending = may_be_pending_;
   auto arm = [&](const ir::Block& block, bool last) {
+    may_be_pending_ = pending;
     emit_block(block, [&](const ir::Op& terminator) {
       if (terminator.code != Opcode::yield_) {
         terminate(terminator, frames_.back(), false);

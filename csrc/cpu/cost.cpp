@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace appy::cpu {
 
@@ -115,7 +117,7 @@ class Estimate {
     if (v == body_.args[0]) return middle(converted(bounds_.lower), converted(bounds_.end));
     if (is_float(v->type.dtype)) return std::nullopt;
     if (ir::defined_outside(*v, body_)) return converted(f_.gp(v));
-    if (!v->op || v->op->operands.size() != 2) return std::nullopt;
+    if (!v->op || !ir::is_pure(v->op->code) || v->op->operands.size() != 2) return std::nullopt;
     const Opcode code = v->op->code;
     const std::optional<Number> a = value(v->op->operands[0]), b = value(v->op->operands[1]);
     if (!a || !b) return std::nullopt;
@@ -197,6 +199,29 @@ class Estimate {
 };
 
 }  // namespace
+
+int depth_of_cost(Function& f, const ir::Op& loop) {
+  const ir::Block& body = *loop.blocks[0];
+  int deepest = 0;
+  std::unordered_set<const ir::Value*> seen;
+  const std::function<void(const ir::Value*)> look = [&](const ir::Value* v) {
+    if (f.is_const(v) || is_float(v->type.dtype) || !seen.insert(v).second) return;
+    if (ir::defined_outside(*v, body)) {
+      f.reg(v);
+      deepest = std::max(deepest, f.depth_of(v));
+    } else if (v->op && ir::is_pure(v->op->code)) {
+      for (const ir::Value* operand : v->op->operands) look(operand);
+    }
+  };
+  const auto look_at_bounds = [&](const ir::Op& of) {
+    for (size_t i = 0; i < 3; ++i) look(of.operands[i]);
+  };
+  look_at_bounds(loop);
+  ir::walk(*loop.blocks[0], [&](const ir::Op& op) {
+    if (op.code == Opcode::for_) look_at_bounds(op);
+  });
+  return deepest;
+}
 
 x86::Gp iteration_cost(Function& f, const ir::Op& loop, const Function::Bounds& bounds) {
   return Estimate(f, loop, bounds).iteration();

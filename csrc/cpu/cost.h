@@ -6,7 +6,10 @@
 namespace appy::cpu {
 
 /// Estimated time of one iteration in 1/16 ns: of the middle one, where bounds of loops inside depend on it. Code that
-/// computes it goes to the cursor.
+/// computes it goes to the cursor, which may be where depth_of_cost() tells.
 x86::Gp iteration_cost(Function&, const ir::Op& loop, const Function::Bounds&);
+
+/// The depth of the deepest value that the estimate depends on. All of them are in registers from here on.
+int depth_of_cost(Function&, const ir::Op& loop);
 
 }  // namespace appy::cpu

@@ -48,7 +48,9 @@ void Function::emit_check(const ir::Op& op) {
     }
   }
   x86::Gp iteration = failing_iteration();
-  asmjit::Label failed = cold([this, &op, info, state, results, has_state, iteration] {
+  const bool pending = may_be_pending_;
+  asmjit::Label failed = cold([this, &op, info, state, results, has_state, iteration, pending] {
+    if (pending) finish_pending();
     if (op.check->declines) {
       leave(runtime::Status::declined);
       return;
@@ -100,8 +102,7 @@ void Function::emit_poll(const ir::Op& op) {
     call(reinterpret_cast<const void*>(&poll_slow), status, arguments);
     cc_.test(status, status);
     cc_.jz(back);
-    tell(state);
-    leave(status);
+    leave_interrupted(state, status);
   });
   cc_.cmp(x86::dword_ptr(flag_), 0);
   cc_.jne(slow);
@@ -115,13 +116,17 @@ Function::State Function::state_of(const ir::Op& poll) {
   return state;
 }
 
-void Function::tell(const State& state) {
-  if (state.empty()) return;
+void Function::write_state(const State& state) {
   for (size_t i = 0; i < state.size(); ++i) {
     x86::Gp word = cc_.newGpq();
     word_of(state[i].first, state[i].second, word);
     cc_.mov(x86::qword_ptr(results_, static_cast<int32_t>(8 * i)), word);
   }
+}
+
+void Function::tell(const State& state) {
+  if (state.empty()) return;
+  write_state(state);
   const auto at = static_cast<int32_t>(offsetof(runtime::Failure, has_state));
   cc_.mov(x86::byte_ptr(context_, kFailure + at), 1);
 }
@@ -137,11 +142,11 @@ Function::State Function::state_before(const ir::Op& loop) {
 
 void Function::leave_interrupted(const State& state, x86::Gp status) {
   if (!state.empty()) {
-    asmjit::Label failed = cc_.newLabel();
+    asmjit::Label other = cc_.newLabel();
     cc_.cmp(status, static_cast<int32_t>(runtime::Status::interrupted));
-    cc_.jne(failed);
+    cc_.jne(other);
     tell(state);
-    cc_.bind(failed);
+    cc_.bind(other);
   }
   leave(status);
 }

@@ -48,7 +48,9 @@ void Function::emit_region() {
   node->setArg(2, results_);
   levels_.push_back({});
   levels_[0].preheader = cc_.cursor();
+  find_pending_loops(*m_.graph.body);
   emit_block(*m_.graph.body, [&](const ir::Op& yield) {
+    if (may_be_pending_) finish_pending();
     write_results(yield.operands);
     leave(runtime::Status::done);
   });
@@ -342,7 +344,14 @@ void Function::emit_block(const ir::Block& block, const std::function<void(const
   const size_t outside = levels_.size();
   for (const ir::Op* op = block.first; op; op = op->next) {
     if (!ir::is_terminator(op->code)) {
+      if (pending_loops_.empty()) {
+        emit(*op);
+        continue;
+      }
+      finish_pending_before(*op);
+      const bool pending = may_be_pending_ || leaves_pending(*op);
       emit(*op);
+      may_be_pending_ = pending;
       continue;
     }
     terminator(*op);

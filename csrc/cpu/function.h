@@ -141,6 +141,14 @@ class Function {
     levels_[depth].preheader = cc_.cursor();
     if (!same) cc_.setCursor(at);
   }
+  /// Runs f, whose code uses nothing from deeper than this (-1: nothing at all), in front of the loops that it is the
+  /// same in.
+  template <class F>
+  void hoist_from(int deepest, F&& f) {
+    const auto at = static_cast<size_t>(deepest + 1);
+    if (at > depth()) return f();
+    hoist(at, f);
+  }
   /// f is emitted behind the hot code.
   asmjit::Label cold(std::function<void()> f);
   /// Emits code that begins with a label and ends with a jump. It moves behind the function's other code in the end.
@@ -174,6 +182,7 @@ class Function {
   using State = std::vector<std::pair<ir::Value*, x86::Reg>>;
   State state_of(const ir::Op& poll);
   void tell(const State&);
+  void write_state(const State&);
   /// What the last poll before a loop that workers share tells: interrupted workers do not know how far the code around
   /// it had come.
   State state_before(const ir::Op& loop);
@@ -186,6 +195,20 @@ class Function {
   void store_iteration(x86::Gp value);
   /// The value as a word; an invalid register stands for a constant.
   void word_of(const ir::Value*, x86::Reg, x86::Gp to);
+  // Pending parallel loops.
+  /// Is it a loop that workers share, as a function of its own?
+  bool is_shared(const ir::Op&) const;
+  /// Is it such a loop, or is one in it that runs before anything there needs to wait for a pending one?
+  bool waits_by_itself(const ir::Op&) const;
+  /// May the caller leave workers at the loop: is another one next, before anything that touches memory?
+  bool may_pend(const ir::Op& loop) const;
+  void find_pending_loops(const ir::Block&);
+  bool leaves_pending(const ir::Op&) const;
+  void finish_pending_before(const ir::Op&);
+  void finish_pending();
+  /// Writes what an interrupt has to tell that comes while the loop is pending.
+  void tell_of_pending(const State&);
+
   /// The iteration variable of the outlined loop, or an invalid register.
   x86::Gp failing_iteration();
   bool in_outlined() const { return root_ != nullptr; }
@@ -294,6 +317,8 @@ class Function {
   bool alone_ = true;             // atomics need not be indivisible
   x86::Gp context_, args_, results_, flag_;
   const ir::Op* left_out_ = nullptr;
+  std::unordered_set<const ir::Op*> pending_loops_;  // those that may pend
+  bool may_be_pending_ = false;                      // is there one at the cursor?
   x86::Mem streamed_;  // dword: were there stores around the caches? None: there are none in the code
   std::vector<x86::Reg> regs_;
   std::vector<int> depths_;

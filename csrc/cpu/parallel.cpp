@@ -149,27 +149,24 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
     }
     put(closure, 8 * index, word);
   };
-  put(closure, 8 * kArgs, args_);
   put(closure, 8 * kLower, bounds.lower);
   if (!bounds.step_known) put(closure, 8 * kStep, bounds.step_reg);
   size_t at = kFirstCaptured;
-  for (const ir::Value* v : outlined.captured) put_value(at++, v->type.dtype, reg(v));
+  for (const ir::Value* v : outlined.captured) {
+    const x86::Reg r = reg(v);
+    hoist_from(depth_of(v), [&] { put_value(at, v->type.dtype, r); });
+    ++at;
+  }
   for (size_t i = 0; i < carried.size(); ++i) put_value(at++, loop.results[i]->type.dtype, carried[i]);
-  x86::Gp address = cc_.newGpq();
-  cc_.lea(address, x86::ptr(outlined.node->label()));
-  put(loop_data, offsetof(ParallelLoop, body), address);
-  cc_.lea(address, x86::ptr(alone.node->label()));
-  put(loop_data, offsetof(ParallelLoop, alone), address);
-  x86::Gp pointer = cc_.newGpq();
-  cc_.lea(pointer, closure);
-  put(loop_data, offsetof(ParallelLoop, closure), pointer);
   put(loop_data, offsetof(ParallelLoop, trips), bounds.trips);
-  put(loop_data, offsetof(ParallelLoop, cost), iteration_cost(*this, loop, bounds));
+  hoist_from(depth_of_cost(*this, loop),
+             [&] { put(loop_data, offsetof(ParallelLoop, cost), iteration_cost(*this, loop, bounds)); });
   const ir::Loop& l = *loop.loop;
   const int64_t row = (static_cast<int64_t>(carried.size()) + kRowAlign - 1) / kRowAlign * kRowAlign;
   const bool dynamic =
       l.schedule == ir::Schedule::dynamic || (l.schedule == ir::Schedule::automatic && irregular(loop));
   const bool fixed = !dynamic && (l.schedule == ir::Schedule::statically || l.chunk > 0);
+  const bool pends = pending_loops_.contains(&loop);
   const std::vector<AtomicTarget> targets = atomic_targets(m_, loop);
   std::vector<std::pair<size_t, int64_t>> fields = {
       {offsetof(ParallelLoop, chunk), l.chunk},
@@ -177,6 +174,7 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
       {offsetof(ParallelLoop, dynamic), dynamic},
       {offsetof(ParallelLoop, fixed), fixed},
       {offsetof(ParallelLoop, align), multiple_of(*this, loop)},
+      {offsetof(ParallelLoop, may_pend), pends},
       {offsetof(ParallelLoop, row_words), row},
       {offsetof(ParallelLoop, closure_words), static_cast<int64_t>(words)},
       {offsetof(ParallelLoop, arg_words), static_cast<int64_t>(m_.words.all)},
@@ -184,11 +182,22 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
   for (size_t i = 0; i < targets.size(); ++i) {
     fields.emplace_back(offsetof(ParallelLoop, target) + i * sizeof(AtomicTarget), std::bit_cast<int64_t>(targets[i]));
   }
-  for (auto [offset, value] : fields) {
-    x86::Gp word = cc_.newGpq();
-    load_imm(word, value);
-    put(loop_data, offset, word);
-  }
+  hoist_from(-1, [&] {
+    put(closure, 8 * kArgs, args_);
+    const auto put_address = [&](size_t offset, const x86::Mem& of) {
+      x86::Gp address = cc_.newGpq();
+      cc_.lea(address, of);
+      put(loop_data, offset, address);
+    };
+    put_address(offsetof(ParallelLoop, body), x86::ptr(outlined.node->label()));
+    put_address(offsetof(ParallelLoop, alone), x86::ptr(alone.node->label()));
+    put_address(offsetof(ParallelLoop, closure), closure);
+    for (auto [offset, value] : fields) {
+      x86::Gp word = cc_.newGpq();
+      load_imm(word, value);
+      put(loop_data, offset, word);
+    }
+  });
   x86::Gp data = cc_.newGpq(), status = cc_.newGpq();
   cc_.lea(data, loop_data);
   const x86::Reg arguments[] = {context_, data};
@@ -196,6 +205,7 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
   const State state = state_before(loop);
   cc_.test(status, status);
   cc_.jnz(cold([this, state, status] { leave_interrupted(state, status); }));
+  if (pends) tell_of_pending(state);
   if (!carried.empty()) {
     x86::Gp partials = cc_.newGpq(), chunks = cc_.newGpq();
     auto field = [&](size_t offset) {
@@ -219,7 +229,8 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
     cc_.jnz(again);
   }
   cc_.bind(done);
-  m_.summary.push_back(m_.where(loop) + ": threads, " + (dynamic ? "dynamic" : "static") + " schedule");
+  m_.summary.push_back(m_.where(loop) + ": threads, " + (dynamic ? "dynamic" : "static") + " schedule" +
+                       (pends ? ", overlaps with the next one" : ""));
   if (alone.node != outlined.node) m_.outlined.push_back(std::move(alone));
   m_.outlined.push_back(std::move(outlined));
 }

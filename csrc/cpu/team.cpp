@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "cpu/privatise.h"
 #include "runtime/poll.h"
 #include "runtime/pool.h"
+#include "support/check.h"
 
 namespace appy::cpu {
 
@@ -62,8 +64,10 @@ struct alignas(64) Team : runtime::Job {
   bool dealt = false;          // `lots` say who has which chunks; otherwise each worker has its own
   bool in_pieces = false;      // `begun` says who has which pieces of a chunk; otherwise chunks are whole
   ir::Word* copies = nullptr;  // of the atomics' targets, private_size words a worker; null: none
-  std::array<Closure, 12> words;
+  Team* before = nullptr;      // of the loop that was pending
+  std::array<Closure, 11> words;
 
+  std::vector<Closure> more_words;
   ParallelLoop* loop = nullptr;
   Context* caller = nullptr;
   /// The chunks of a worker: a stretch of them, or where iterations may differ in length every `threads`-th. It begins
@@ -90,26 +94,46 @@ struct alignas(64) Team : runtime::Job {
   std::vector<Begun> begun;  // of each chunk
   int64_t piece = 0;         // trips of one
   size_t private_size = 0;
-  std::mutex mutex;  // guards the targets of private copies and the three below
+  std::mutex mutex;        // guards the targets of private copies and the four below
+  bool cut_short = false;  // an interrupt kept somebody from something of the loop, or is this loop's to tell
   runtime::Failure failure;
   Status status = Status::done;
   bool no_memory = false;
 
-  void give(ParallelLoop& l) {
+  /// Makes the team, which has run another loop, one for this loop.
+  void give(ParallelLoop& l, Context& context, Team* pending) {
+    if (stop) {
+      first_failed = INT64_MAX;
+      stop = 0;
+      interrupted = cut_short = no_memory = false;
+      status = Status::done;
+    }
+    dealt = in_pieces = false;
+    copies = nullptr;
+    private_size = 0;
+    waking = nullptr;
+    before = pending;
+    caller = &context;
     loop = &l;
     body = l.body;
     trips = l.trips;
     closure = l.closure;
     const auto count = static_cast<size_t>(l.closure_words);
-    if (count > words.size()) return;
-    std::copy_n(l.closure, count, words.data());
-    closure = words.data();
+    if (count <= words.size()) {
+      // One by one: they are still on their way to the cache, from where wider loads would have to take them.
+      const volatile Closure* from = l.closure;
+      for (size_t i = 0; i < count; ++i) words[i] = from[i];
+      closure = words.data();
+    } else if (l.may_pend) {
+      more_words.assign(l.closure, l.closure + count);  // the loop's own may be for its next run before this one ends
+      closure = more_words.data();
+    }
   }
 
   void deal(bool in_stretches) {
     dealt = true;
     if (lots.size() != static_cast<size_t>(threads)) lots = std::vector<Lot>(static_cast<size_t>(threads));
-    if (in_stretches) stretch = (chunks + threads - 1) / threads;
+    stretch = in_stretches ? (chunks + threads - 1) / threads : 0;
     for (int64_t worker = 0; Lot & lot : lots) {
       lot.count = in_stretches ? std::clamp<int64_t>(chunks - worker * stretch, 0, stretch)
                                : (chunks - worker + threads - 1) / threads;
@@ -141,13 +165,15 @@ struct alignas(64) Team : runtime::Job {
   };
   void run_part(Context& context, BodyEntry entry, Closure* own, Part part) {
     const int64_t chunk = part.number;
-    if (chunk > first_failed.load(std::memory_order_relaxed) || interrupted.load(std::memory_order_relaxed)) return;
+    if (chunk > first_failed.load(std::memory_order_relaxed)) return;
     context.chunk = chunk;
-    const auto result = static_cast<Status>(entry(&context, own, part.begin, part.end, chunk));
+    const Status result = interrupted.load(std::memory_order_relaxed)
+                              ? Status::interrupted
+                              : static_cast<Status>(entry(&context, own, part.begin, part.end, chunk));
     if (result == Status::done) return;
     std::lock_guard lock(mutex);
     if (result == Status::interrupted) {
-      interrupted = true;
+      interrupted = cut_short = true;
       no_memory |= context.no_memory;
     } else if (chunk < first_failed.load(std::memory_order_relaxed)) {
       first_failed = chunk;
@@ -185,6 +211,7 @@ struct alignas(64) Team : runtime::Job {
 
   static void run_share(Job* job, int share, int worker) {
     Team& team = *static_cast<Team*>(job);
+    if (team.before && team.before->stop) return;
     if (team.dealt && std::ranges::none_of(team.lots, &Lot::has_some)) return;
     Context context;
     context.flag = worker == 0 ? team.caller->flag : &team.stop;
@@ -206,14 +233,72 @@ struct alignas(64) Team : runtime::Job {
     Team& team = *static_cast<Team*>(job);
     if (*team.caller->flag == 0 || team.interrupted.load(std::memory_order_relaxed)) return;
     if (runtime::poll() == 0) return;
-    team.interrupted = true;
-    team.stop = 1;
+    team.interrupt();
+    // Workers may still be at that one. If they get through, it is this one that was interrupted.
+    if (team.before) team.before->interrupt();
+    std::lock_guard lock(team.mutex);
+    team.cut_short = true;
+  }
+
+  void interrupt() {
+    interrupted = true;
+    stop = 1;
   }
 };
+
+/// The teams of a region's parallel loops, in turn. While one is made, who begins with the loop before may look at what
+/// became of the one before that.
+struct Teams {
+  std::array<Team, 3> teams;
+  size_t turn = 0;
+  Team* pending = nullptr;
+  std::vector<ir::Word> rows, copies;
+
+  Team& next() { return teams[turn = (turn + 1) % teams.size()]; }
+};
+
+namespace {
+
+/// One for the next region of the thread. A poll may run a handler that runs another one meanwhile.
+thread_local std::unique_ptr<Teams> kept_teams;
+
+Teams& teams_of(Context& context) {
+  if (!context.teams) context.teams = kept_teams ? kept_teams.release() : new Teams;
+  return *context.teams;
+}
+
+int64_t result_of(const Team& team, Context& context) {
+  if (!team.stop) return 0;
+  context.no_memory |= team.no_memory;
+  if (team.cut_short) return static_cast<int64_t>(Status::interrupted);
+  if (team.status != Status::done) context.failure = team.failure;
+  return static_cast<int64_t>(team.status);
+}
+
+int64_t result_of_pending(const Team& team, Context& context) {
+  const int64_t status = result_of(team, context);
+  if (status != static_cast<int64_t>(Status::interrupted)) return status;
+  context.failure.has_state = context.told;
+  return kInterruptedBefore;
+}
+
+}  // namespace
+
+void give_back(Teams* teams) {
+  APPY_CHECK(!teams->pending, "a region ends before a parallel loop of its own");
+  kept_teams.reset(teams);
+}
+
+int64_t finish_parallel(Context* context) {
+  if (!context->teams || !context->teams->pending) return 0;
+  runtime::finish_job();
+  return result_of_pending(*std::exchange(context->teams->pending, nullptr), *context);
+}
 
 int64_t poll_slow(Context* context) {
   Team* team = context->team;
   if (!team || context->flag != &team->stop) {
+    if (const int64_t status = finish_parallel(context)) return status;
     if (*context->flag != 0 && runtime::poll() != 0) return static_cast<int64_t>(Status::interrupted);
     if (!team) return 0;
   }
@@ -223,12 +308,10 @@ int64_t poll_slow(Context* context) {
 }
 
 int64_t run_parallel(Context* context, ParallelLoop* loop) {
-  static thread_local std::vector<ir::Word> kept_rows, kept_copies;
-  static thread_local std::vector<Team::Lot> kept_lots;
-  // A poll may run a handler that runs another parallel loop on this thread: it must not find these.
-  std::vector<ir::Word> rows = std::exchange(kept_rows, {}), copies;
-  Team team;
-  team.caller = context;
+  Teams& teams = teams_of(*context);
+  Team& team = teams.next();
+  Team* const before = std::exchange(teams.pending, nullptr);
+  team.give(*loop, *context, before);
   const int64_t trips = loop->trips;
   int64_t threads = context->threads;
   if (loop->threads > 0) threads = std::min(threads, loop->threads);
@@ -254,27 +337,36 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
   team.chunks = (trips + team.size - 1) / team.size;
   loop->chunks = team.chunks;
   if (loop->row_words > 0) {
-    rows.resize(std::max(rows.size(), static_cast<size_t>(team.chunks * loop->row_words + 8)));
-    loop->partials = rows.data();
-    loop->closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
+    const auto words = static_cast<size_t>(team.chunks * loop->row_words + 8);
+    if (teams.rows.size() < words) teams.rows.resize(words);
+    loop->partials = teams.rows.data();
+    loop->closure[kPartials] = team.closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
   }
   // Where each worker has one chunk, it is the same one each time, of what its caches have from the last time.
-  if (!loop->fixed && team.chunks > threads) {
-    team.lots = std::exchange(kept_lots, {});
-    team.deal(!loop->dynamic);
-  }
-  team.give(*loop);
+  if (!loop->fixed && team.chunks > threads) team.deal(!loop->dynamic);
   team.run = Team::run_share;
   if (team.chunks == threads && loop->row_words == 0 && loop->targets == 0) team.waking = Team::deal_in_pieces;
   team.wait = Team::wait_for_others;
   if (team.chunks > 1 && loop->targets > 0) team.private_size = private_words(*loop);
   if (team.private_size > 0) {
-    copies = std::exchange(kept_copies, {});
-    copies.resize(std::max(copies.size(), team.private_size * static_cast<size_t>(team.threads)));
-    team.copies = copies.data();
+    const size_t words = team.private_size * static_cast<size_t>(team.threads);
+    if (teams.copies.size() < words) teams.copies.resize(words);
+    team.copies = teams.copies.data();
   }
   _mm_sfence();  // what the caller's code stored around the caches
-  if (team.chunks < 2 || !runtime::run_job(team, std::min<int>(team.threads, static_cast<int>(team.chunks)))) {
+  const auto when = loop->may_pend ? runtime::Return::when_begun : runtime::Return::when_done;
+  const bool shared =
+      team.chunks > 1 && runtime::run_job(team, std::min<int>(team.threads, static_cast<int>(team.chunks)), when);
+  const bool pends = shared && loop->may_pend && !team.stop && !(before && before->stop);
+  if (pends) {
+    teams.pending = &team;
+    return 0;
+  }
+  runtime::finish_job();
+  if (before) {
+    if (const int64_t status = result_of_pending(*before, *context)) return status;
+  }
+  if (!shared) {
     // The same chunks on one thread: the result does not depend on who was free.
     Context own;
     own.flag = context->flag;
@@ -284,13 +376,7 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
       team.run_chunk(own, loop->alone, loop->closure, chunk);
     }
   }
-  kept_rows = std::move(rows);  // the caller reads them next
-  if (team.copies) kept_copies = std::move(copies);
-  if (team.dealt) kept_lots = std::move(team.lots);
-  context->no_memory |= team.no_memory;
-  if (team.interrupted) return static_cast<int64_t>(Status::interrupted);
-  if (team.status != Status::done) context->failure = team.failure;
-  return static_cast<int64_t>(team.status);
+  return result_of(team, *context);
 }
 
 }  // namespace appy::cpu

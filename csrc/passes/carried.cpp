@@ -1,5 +1,6 @@
 #include "passes/carried.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "ir/builder.h"
@@ -29,15 +30,12 @@ class Carrier {
     if (!exits_.breaks.empty()) return false;
     bool changed = false;
     const size_t count = carried_count(loop_);
-    for (size_t k = 0; k < count; ++k) {
-      const ir::Combiner combiner = loop_.loop->carried[k].combiner;
-      const bool plain = combiner == ir::Combiner::recur_ || combiner == ir::Combiner::last_;
-      if (plain) changed |= (this->*step)(k);
-    }
+    for (size_t k = 0; k < count; ++k) changed |= (this->*step)(k);
     return changed;
   }
 
   bool close(size_t k) {
+    if (decides(k)) return false;
     Value* next = exits_.next[0]->operands[k];
     for (const Op* exit : exits_.next) {
       if (exit->operands[k] != next) return false;
@@ -58,6 +56,8 @@ class Carrier {
   }
 
   bool narrow(size_t k) {
+    const ir::Combiner combiner = loop_.loop->carried[k].combiner;
+    if (combiner != ir::Combiner::recur_ && combiner != ir::Combiner::last_) return false;
     if (exits_.next.size() != 1) return false;
     Op* next = exits_.next[0]->operands[k]->op;
     if (!next || next->code != Opcode::cast_) return false;
@@ -89,6 +89,13 @@ class Carrier {
  private:
   Value* arg(size_t k) { return body_of(loop_).args[1 + k]; }
   Value* init(size_t k) { return loop_.operands[3 + k]; }
+
+  /// Do others move with it where partial results are combined?
+  bool decides(size_t k) const {
+    const auto at = static_cast<int>(k);
+    return std::ranges::any_of(loop_.loop->carried,
+                               [&](const ir::Carried& c) { return c.leader == at || c.tie == at; });
+  }
 
   /// Nobody reads the carried value any more: its init is no use of what it was, for the loops around to see.
   void forget(size_t k) {

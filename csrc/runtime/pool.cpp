@@ -11,6 +11,7 @@
 #include <x86intrin.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <climits>
@@ -29,6 +30,7 @@ namespace appy::runtime {
 namespace {
 
 thread_local bool inside_job = false;
+thread_local Job* pending_job = nullptr;
 
 long futex(std::atomic<uint32_t>* word, int op, uint32_t value) {
   return syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), op | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
@@ -131,21 +133,28 @@ bool in_openmp() {
 /// Cycles that workers spin before they sleep: about 50 us, less where threads outnumber CPUs.
 uint64_t spin_cycles(int threads) { return threads > affinity_threads() ? 4'000 : 120'000; }
 
-/// Where a worker stands. It is given a share by idle -> offered; whoever changes `offered` first has the share: the
+/// How far a share is. It is given to a worker by idle -> offered; whoever changes `offered` first has the share: the
 /// worker, who then runs it (-> running -> idle), or the caller, who found it still waiting (-> idle).
 enum State : uint32_t { kIdle, kOffered, kRunning, kStopped };
 
-struct alignas(64) Worker {
+struct alignas(64) Share {
   std::atomic<uint32_t> state{kIdle};  // what the worker sleeps on
-  std::atomic<uint32_t> asleep{0};
-  int index = 0;
-  Job* job = nullptr;  // of the share on offer: it comes with the line that the worker looks at
+  Job* job = nullptr;                  // it comes with the line that the worker looks at
 
   bool take(State next) {
     uint32_t expected = kOffered;
-    if (state.load(std::memory_order_relaxed) != expected) return false;  // as a rule, of the caller's asking
     return state.compare_exchange_strong(expected, next, std::memory_order_acquire, std::memory_order_relaxed);
   }
+};
+
+/// A worker looks at its two shares in turn: the other one can be on offer while it is still running one.
+struct Worker {
+  std::array<Share, 2> shares;
+  // The caller's; workers would take the line of the cache that they are in.
+  alignas(64) size_t turn = 0;  // the share that the worker looks at, or runs
+  bool passed = false;          // the pending job's share is the other one: the caller has taken the one before it
+  std::atomic<uint32_t> asleep{0};
+  int index = 0;
 };
 
 struct Pool {
@@ -153,6 +162,7 @@ struct Pool {
   std::vector<pthread_t> threads;
   std::atomic<uint64_t> spin{0};
   std::atomic<int> caller{-1};  // the CPU that the caller was on when it last woke a sleeping worker
+  int pending = 0;              // workers of the pending job
 };
 
 /// Linux often wakes a thread on the CPU of the one that wakes it, and leaves the two there for many milliseconds where
@@ -174,48 +184,83 @@ struct Start {
   Worker* worker;
 };
 
-/// Returns true when there is a share on offer, false at the end of the process.
-bool wait_for_share(Pool& pool, Worker& me, bool& slept) {
+constexpr uint32_t kLooks = 16;  // of who waits, between two at the clock
+
+/// Returns true when the worker has the share, false at the end of the process. It does not look before it takes: the
+/// line of the cache would have to come once to be read and once to be written.
+bool take(Share& share, Worker& me, const Pool& pool, bool& slept) {
   uint64_t begin = __rdtsc();
-  while (true) {
-    const uint32_t state = me.state.load(std::memory_order_acquire);
-    if (state != kIdle) return state == kOffered;
+  for (uint32_t looks = 1; !share.take(kRunning); ++looks) {
+    if (share.state.load(std::memory_order_relaxed) == kStopped) return false;
     _mm_pause();
-    if (__rdtsc() - begin < pool.spin.load(std::memory_order_relaxed)) continue;
+    if (looks % kLooks != 0 || __rdtsc() - begin < pool.spin.load(std::memory_order_relaxed)) continue;
     me.asleep.store(1, std::memory_order_seq_cst);
-    if (me.state.load(std::memory_order_seq_cst) == kIdle) futex(&me.state, FUTEX_WAIT, kIdle);
+    if (share.state.load(std::memory_order_seq_cst) == kIdle) futex(&share.state, FUTEX_WAIT, kIdle);
     me.asleep.store(0, std::memory_order_relaxed);
     slept = true;
     begin = __rdtsc();  // the share may be the caller's by now, and the next one near
   }
+  return true;
 }
 
 void* work(void* argument) {
   const std::unique_ptr<Start> start(static_cast<Start*>(argument));
   Pool& pool = *start->pool;
   Worker& me = *start->worker;
+  const int index = me.index;
   inside_job = true;  // whatever this thread runs is part of a job
   bool slept = true;
-  while (wait_for_share(pool, me, slept)) {
+  for (size_t turn = 0; take(me.shares[turn], me, pool, slept); turn ^= 1) {
     if (std::exchange(slept, false)) step_aside(pool.caller.load(std::memory_order_relaxed));
-    if (!me.take(kRunning)) continue;
-    me.job->run(me.job, me.index, me.index);
-    me.state.store(kIdle, std::memory_order_release);
+    Share& share = me.shares[turn];
+    share.job->run(share.job, index, index);
+    share.state.store(kIdle, std::memory_order_release);
   }
   return nullptr;
 }
 
-/// Tells the first so many workers. The lines that they look at are all on their way before the first answer is waited
-/// for: with a fence for each, fifteen workers took the caller more than a microsecond.
-void tell(Pool& pool, int count, State state, Job* job) {
+/// Tells the first so many workers, `behind` their shares of the pending job. The lines that they look at are all on
+/// their way before the first answer is waited for: with a fence for each, fifteen workers took the caller more than a
+/// microsecond.
+void tell(const Pool& pool, int count, State state, Job* job, bool behind = false) {
   const std::span workers(pool.workers.data(), static_cast<size_t>(count));
+  const auto share = [&](Worker& worker) -> Share& { return worker.shares[worker.turn ^ (behind ? 1 : 0)]; };
   for (const auto& worker : workers) {
-    worker->job = job;
-    worker->state.store(state, std::memory_order_release);
+    share(*worker).job = job;
+    share(*worker).state.store(state, std::memory_order_release);
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (const auto& worker : workers) {
-    if (worker->asleep.load(std::memory_order_relaxed)) futex(&worker->state, FUTEX_WAKE, 1);
+    if (worker->asleep.load(std::memory_order_relaxed)) futex(&share(*worker).state, FUTEX_WAKE, 1);
+  }
+}
+
+/// Returns when the shares of the pending job are done; those that nobody has begun are the caller's. While it waits,
+/// `next` is told, which may be on offer `behind` the job.
+void finish(Pool& pool, Job& job, Job& next, bool behind) {
+  const std::span workers(pool.workers.data(), static_cast<size_t>(std::exchange(pool.pending, 0)));
+  // What was woken last is the least likely to have begun.
+  for (size_t i = workers.size(); i-- > 0;) {
+    Worker& worker = *workers[i];
+    Share& share = worker.shares[worker.turn ^ (worker.passed ? 1 : 0)];
+    if (share.state.load(std::memory_order_acquire) == kOffered && share.take(kIdle)) {
+      worker.passed = behind;
+      job.run(&job, static_cast<int>(i) + 1, 0);
+    } else {
+      worker.turn ^= 1;
+    }
+  }
+  const uint64_t spin = pool.spin.load(std::memory_order_relaxed);
+  uint64_t begin = __rdtsc();
+  for (const auto& worker : workers) {
+    const Share& last = worker->shares[worker->turn ^ 1];
+    for (uint32_t looks = 1; last.state.load(std::memory_order_acquire) == kRunning; ++looks) {
+      _mm_pause();
+      if (looks % kLooks != 0 || __rdtsc() - begin < spin) continue;
+      if (next.wait) next.wait(&next);
+      sched_yield();
+      begin = __rdtsc() - spin / 2;
+    }
   }
 }
 
@@ -224,6 +269,7 @@ void after_fork_in_child() {
   current.store(nullptr);
   busy.clear();
   inside_job = false;
+  pending_job = nullptr;
 }
 
 void shut_down() {
@@ -281,45 +327,50 @@ int default_threads() {
 
 bool in_job() { return inside_job; }
 
-bool run_job(Job& job, int threads) {
-  if (threads < 2 || inside_job || in_openmp() || busy.test_and_set(std::memory_order_acquire)) return false;
+bool run_job(Job& job, int threads, Return when) {
+  if (threads < 2 || inside_job || in_openmp() || (!pending_job && busy.test_and_set(std::memory_order_acquire))) {
+    finish_job();
+    return false;
+  }
   const int others = threads - 1;
   Pool* pool = current.load(std::memory_order_acquire);
   const bool grows = !pool || static_cast<int>(pool->workers.size()) < others;
   if (grows) {
     pool = grow(others);
     if (static_cast<int>(pool->workers.size()) < others) {
-      busy.clear(std::memory_order_release);
+      if (!pending_job) busy.clear(std::memory_order_release);
+      finish_job();
       return false;
     }
     pool->spin = spin_cycles(static_cast<int>(pool->workers.size()) + 1);
   }
-  inside_job = true;
+  inside_job = true;  // also for what hooks run
+  Job* before = std::exchange(pending_job, nullptr);
   const bool asleep = std::any_of(pool->workers.begin(), pool->workers.begin() + others,
                                   [](const auto& w) { return w->asleep.load(std::memory_order_relaxed) != 0; });
   if (asleep) pool->caller.store(sched_getcpu(), std::memory_order_relaxed);
   if ((asleep || grows) && job.waking) job.waking(&job);
-  const auto worker = [&](int i) -> Worker& { return *pool->workers[static_cast<size_t>(i)]; };
-  tell(*pool, others, kOffered, &job);
+  // The only worker of both jobs knows by itself when its part of the first one is done, and by the offer that the
+  // caller's is. Of several, some would have to know of others.
+  const bool behind = before && pool->pending == 1 && others == 1 && !pool->workers[0]->passed;
+  if (before && !behind) finish(*pool, *before, job, false);
+  tell(*pool, others, kOffered, &job, behind);
+  if (behind) finish(*pool, *before, job, true);
+  pool->pending = others;
   job.run(&job, 0, 0);
-  // What was woken last is the least likely to have begun.
-  for (int i = others; i-- > 0;) {
-    if (worker(i).take(kIdle)) job.run(&job, i + 1, 0);
-  }
-  const uint64_t spin = pool->spin.load(std::memory_order_relaxed);
-  uint64_t begin = __rdtsc();
-  for (int i = 0; i < others; ++i) {
-    while (worker(i).state.load(std::memory_order_acquire) != kIdle) {
-      _mm_pause();
-      if (__rdtsc() - begin < spin) continue;
-      if (job.wait) job.wait(&job);
-      sched_yield();
-      begin = __rdtsc() - spin / 2;
-    }
-  }
+  inside_job = false;
+  pending_job = &job;
+  if (when == Return::when_done) finish_job();
+  return true;
+}
+
+void finish_job() {
+  Job* job = std::exchange(pending_job, nullptr);
+  if (!job) return;
+  inside_job = true;
+  finish(*current.load(std::memory_order_acquire), *job, *job, false);
   inside_job = false;
   busy.clear(std::memory_order_release);
-  return true;
 }
 
 }  // namespace appy::runtime

@@ -5,10 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -235,6 +238,136 @@ TEST(Pool, WaitingCallerIsTold) {
   };
   ASSERT_TRUE(run_job(c, 2));
   EXPECT_GE(c.waits, 1);
+}
+
+/// Jobs that return when they have begun: a share that begins before all of the job in front of it are done is early.
+struct Behind : Job {
+  Behind() {
+    run = [](Job* job, int share, int) {
+      Behind& of = *static_cast<Behind*>(job);
+      if (of.before && of.before->done != of.before->shares) of.early = true;
+      for (int n = 0; n < of.spins[static_cast<size_t>(share)]; ++n) _mm_pause();
+      ++of.done;
+    };
+  }
+  const Behind* before = nullptr;
+  int shares = 0;
+  std::array<int, 4> spins{};
+  std::atomic<int> done{0};
+  std::atomic<bool> early{false};
+};
+
+/// Three jobs in turn, as often as that: the third one is made while the second, which looks at the first, is pending.
+void run_behind_each_other(int times, uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
+  std::array<Behind, 3> jobs;
+  const Behind* pending = nullptr;
+  for (int n = 0; n < times; ++n) {
+    Behind& job = jobs[static_cast<size_t>(n) % jobs.size()];
+    job.before = pending;
+    job.shares = pick(4) ? 2 : 2 + pick(3);
+    job.done = 0;
+    for (int& spins : job.spins) spins = pick(8) ? pick(20) : pick(300);
+    const bool waits = pick(20) == 0;
+    ASSERT_TRUE(run_job(job, job.shares, waits ? Return::when_done : Return::when_begun));
+    ASSERT_FALSE(job.early) << n;
+    if (pending) {
+      ASSERT_EQ(pending->done, pending->shares) << n;
+    }
+    if (waits) {
+      ASSERT_EQ(job.done, job.shares) << n;
+    }
+    pending = waits ? nullptr : &job;
+    if (pick(50) == 0) {
+      finish_job();
+      ASSERT_EQ(job.done, job.shares) << n;
+      pending = nullptr;
+    }
+    if (pick(2000) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // workers fall asleep
+  }
+  finish_job();
+  for (const Behind& job : jobs) {
+    ASSERT_FALSE(job.early);
+    ASSERT_EQ(job.done, job.shares);
+  }
+}
+
+TEST(Pool, SharesBeginWhenThoseOfTheJobInFrontAreDone) { run_behind_each_other(40'000, 1); }
+
+TEST(Pool, SharesOfPendingJobsThatNobodyHasBegunAreTheCallers) {
+  Count first;
+  ASSERT_TRUE(run_job(first, 4));
+  {
+    const OneCpu only;
+    run_behind_each_other(3'000, 2);
+  }
+  run_behind_each_other(3'000, 3);
+}
+
+TEST(Pool, APendingJobKeepsThePool) {
+  Behind job;
+  job.shares = 2;
+  job.spins = {0, 1000};
+  const auto elsewhere = [] {
+    Count c;
+    bool ran = false;
+    std::thread([&] { ran = run_job(c, 2); }).join();
+    return ran;
+  };
+  ASSERT_TRUE(run_job(job, 2, Return::when_begun));
+  EXPECT_FALSE(in_job());
+  EXPECT_FALSE(elsewhere());
+  finish_job();
+  EXPECT_EQ(job.done, 2);
+  EXPECT_TRUE(elsewhere());
+  finish_job();  // there is none
+  // A job that cannot run is still waited in front of.
+  job.done = 0;
+  ASSERT_TRUE(run_job(job, 2, Return::when_begun));
+  Count c;
+  EXPECT_FALSE(run_job(c, 1));
+  EXPECT_EQ(job.done, 2);
+  EXPECT_TRUE(elsewhere());
+}
+
+std::atomic<bool> begun{false}, released{false};
+
+struct Told : Behind {
+  Told() {
+    shares = 2;
+    wait = [](Job* job) {
+      Told& of = *static_cast<Told*>(job);
+      ++of.told;
+      Count c;
+      of.refused &= in_job() && !run_job(c, 2);
+      released = true;
+    };
+  }
+  int told = 0;
+  bool refused = true;
+};
+
+TEST(Pool, TheNextJobIsToldWhileAPendingOneIsWaitedFor) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    std::array<Told, 2> jobs;
+    begun = released = false;
+    jobs[1].before = &jobs[0];
+    jobs[0].run = [](Job* job, int share, int worker) {
+      // The caller is through only when the worker has begun, and the worker when the next job is told.
+      if (share == 1) begun = true;
+      while (worker == 0 && !begun) std::this_thread::yield();
+      while (worker == 1 && !released) std::this_thread::yield();
+      ++static_cast<Told*>(job)->done;
+    };
+    ASSERT_TRUE(run_job(jobs[0], 2, Return::when_begun));
+    ASSERT_TRUE(run_job(jobs[1], 2));
+    EXPECT_EQ(jobs[0].told, 0);
+    EXPECT_GE(jobs[1].told, 1);
+    EXPECT_TRUE(jobs[1].refused);
+    EXPECT_FALSE(jobs[1].early);
+    EXPECT_EQ(jobs[1].done, 2);
+  }
 }
 
 TEST(Pool, SurvivesFork) {

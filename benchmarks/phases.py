@@ -1,0 +1,174 @@
+"""What a phase of a loop over time costs besides its work, with two threads: appy beside gcc's OpenMP.
+
+usage: python benchmarks/phases.py [--rounds 20] [--json FILE]
+
+A phase is a parallel loop over rows that are each worker's own and stay in its caches. Its cost is what it takes on two
+threads less half of what it takes on one, in microseconds: best of eight calls each, in turn. Every side has a process
+of its own in each round; the table has medians and quartiles of the rounds. `exchange` is what a line of the cache takes
+to go from one core to the other and back, which says what can be had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PHASES = 200
+COLUMNS = 512
+ROWS = (64, 256)
+
+C_SOURCE = """
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+#define EACH(i, j) for (long i = 0; i < rows; ++i) for (long j = 0; j < 512; ++j)
+#define X a[i * 512 + j]
+#define FIRST EACH(i, j) X = (X * 0.5 + 0.1) * (X * 0.3 + 0.2) / (X + 1.5) + t * 1e-3;
+#define SECOND EACH(i, j) X = (X * 0.4 + 0.3) * (X * 0.2 + 0.1) / (X + 2.5) + t * 1e-3;
+void each(double *a, long rows, long steps, int threads) {
+  for (long t = 0; t < steps; ++t) {
+    _Pragma("omp parallel for schedule(static) num_threads(threads)") FIRST
+    _Pragma("omp parallel for schedule(static) num_threads(threads)") SECOND
+  }
+}
+void together(double *a, long rows, long steps, int threads) {
+  _Pragma("omp parallel num_threads(threads)") for (long t = 0; t < steps; ++t) {
+    _Pragma("omp for schedule(static)") FIRST
+    _Pragma("omp for schedule(static)") SECOND
+  }
+}
+static _Alignas(64) atomic_int there, back;
+static void *answer(void *unused) {
+  for (int n = 1; n <= 1000000; ++n) {
+    while (atomic_load_explicit(&there, memory_order_acquire) != n) ;
+    atomic_store_explicit(&back, n, memory_order_release);
+  }
+  return unused;
+}
+double exchange(void) {
+  pthread_t other;
+  struct timespec begin, end;
+  pthread_create(&other, 0, answer, 0);
+  for (int n = 1; n <= 1000000; ++n) {
+    if (n == 500000) clock_gettime(CLOCK_MONOTONIC, &begin);
+    atomic_store_explicit(&there, n, memory_order_release);
+    while (atomic_load_explicit(&back, memory_order_acquire) != n) ;
+  }
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  pthread_join(other, 0);
+  return ((end.tv_sec - begin.tv_sec) + (end.tv_nsec - begin.tv_nsec) * 1e-9) / 500000;
+}
+"""
+
+
+def phases(a, steps):
+    # pragma sequential for
+    for t in range(steps):
+        # pragma parallel for
+        for i in range(a.shape[0]):
+            # pragma simd
+            for j in range(a.shape[1]):
+                a[i, j] = (a[i, j] * 0.5 + 0.1) * (a[i, j] * 0.3 + 0.2) / (a[i, j] + 1.5) + t * 1e-3
+        # pragma parallel for
+        for i in range(a.shape[0]):
+            # pragma simd
+            for j in range(a.shape[1]):
+                a[i, j] = (a[i, j] * 0.4 + 0.3) * (a[i, j] * 0.2 + 0.1) / (a[i, j] + 2.5) + t * 1e-3
+
+
+def sums(a, steps):
+    total = 0.0
+    # pragma sequential for
+    for t in range(steps):
+        # pragma parallel for
+        for i in range(a.shape[0]):
+            # pragma simd
+            for j in range(a.shape[1]):
+                total += (a[i, j] * 0.5 + 0.1) / (a[i, j] + 1.5) + t * 1e-3
+        # pragma parallel for
+        for i in range(a.shape[0]):
+            # pragma simd
+            for j in range(a.shape[1]):
+                total += (a[i, j] * 0.4 + 0.3) / (a[i, j] + 2.5) + t * 1e-3
+    return total
+
+
+def cost(run) -> list[float]:
+    """Microseconds a phase for each number of rows; `run(array, steps, threads)`."""
+    import numpy as np
+
+    found = []
+    for rows in ROWS:
+        array = np.random.default_rng(1).random((rows, COLUMNS))
+        best = {1: float("inf"), 2: float("inf")}
+        for _ in range(9):
+            for threads in best:
+                start = time.perf_counter()
+                run(array, PHASES // 2, threads)
+                best[threads] = min(best[threads], time.perf_counter() - start)
+        found.append((best[2] - best[1] / 2) / PHASES * 1e6)
+    return found
+
+
+def measure(side: str, library: str) -> dict:
+    if side == "appy":
+        import appy
+
+        loops = {f: {threads: appy.jit(threads=threads)(f) for threads in (1, 2)} for f in (phases, sums)}
+        return {
+            name: cost(lambda a, steps, threads, f=f: loops[f][threads](a, steps))
+            for name, f in (("appy", phases), ("appy, sums", sums))
+        }
+    c = ctypes.CDLL(library)
+    c.exchange.restype = ctypes.c_double
+    found = {}
+    for name, function in (("gcc, parallel for", c.each), ("gcc, one region", c.together)):
+        found[name] = cost(
+            lambda a, steps, threads, f=function: f(
+                ctypes.c_void_p(a.ctypes.data), ctypes.c_long(len(a)), ctypes.c_long(steps), threads
+            )
+        )
+    return {**found, "exchange": [c.exchange() * 1e6]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--side", nargs=2, metavar=("SIDE", "LIBRARY"), help="one round of one side")
+    options = parser.parse_args()
+    if options.side:
+        print(json.dumps(measure(*options.side)))
+        return
+    results: dict[str, list[list[float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder, "phases.c"), Path(folder, "phases.so")
+        source.write_text(C_SOURCE)
+        flags = ["-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
+        subprocess.run(["gcc", *flags, str(source), "-o", str(library)], check=True)
+        for _ in range(options.rounds):
+            for side in ("appy", "gcc"):
+                command = [sys.executable, __file__, "--side", side, str(library)]
+                answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                for name, figures in json.loads(answer).items():
+                    results.setdefault(name, []).append(figures)
+    print(f"{'microseconds a phase':<22}" + "".join(f"{f'{rows} rows':<22}" for rows in ROWS))
+    for name, rounds in results.items():
+        cells = []
+        for figures in zip(*rounds):
+            low, middle, high = statistics.quantiles(figures, n=4)
+            cells.append(f"{middle:.2f} [{low:.2f}, {high:.2f}]")
+        print(f"{name:<22}" + "".join(f"{cell:<22}" for cell in cells))
+    if options.json:
+        options.json.write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

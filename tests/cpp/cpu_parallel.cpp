@@ -56,7 +56,8 @@ TEST(CpuParallel, FloatSumsAreRepeatable) {
 }
 
 /// In the order of one thread the sum of 1e16, 0, 1 and 1 is 1e16, in two chunks it is 1e16 + 2.
-bool uses_threads(const std::string& lower, const std::string& upper, int64_t n, Isa isa) {
+bool uses_threads(const std::string& lower, const std::string& upper, int64_t n, Isa isa,
+                  const std::string& before = {}) {
   const std::string text = R"(region @r(%x: f64[1,c], %o: f64[1,c], %n: i64) {
     %zero = const 0 : i64
     %one = const 1 : i64
@@ -64,6 +65,7 @@ bool uses_threads(const std::string& lower, const std::string& upper, int64_t n,
     %four = const 4 : i64
     %all = mul %n, %four : i64
     %f0 = const 0.0 : f64
+)" + before + R"(
     %s = for parallel annotated schedule(static) %i = %zero to %four step %one carry(sum %acc = %f0) : f64 {
       %i1 = add %i, %one : i64
       %at = mul %i, %n : i64
@@ -99,6 +101,23 @@ TEST(CpuParallel, TripCountsInsideDecideAboutThreads) {
     }
     // A loop that does not run however large its bounds are.
     EXPECT_FALSE(uses_threads("%n", "%one", 200'000, isa));
+  }
+}
+
+TEST(CpuParallel, WhereALoopWasSharedSmallerOnesAre) {
+  if (runtime::default_threads() < 2) GTEST_SKIP() << "one thread";
+  const std::string before = R"(    %many = const 100000 : i64
+    for parallel annotated %z = %zero to %four step %one {
+      for annotated %w = %zero to %many step %one {
+        store %f0, %o[%z]
+        yield
+      }
+      yield
+    })";
+  for (Isa isa : isas()) {
+    EXPECT_FALSE(uses_threads("%zero", "%n", 3000, isa));
+    EXPECT_TRUE(uses_threads("%zero", "%n", 3000, isa, before));
+    EXPECT_FALSE(uses_threads("%zero", "%n", 500, isa, before));
   }
 }
 

@@ -65,8 +65,6 @@ class Tiles {
         panel_(size_.panel_bytes / ir::size_of(dtype)),
         widest_(kCopiedBytes / ir::size_of(dtype)) {}
 
-  bool symmetric() const { return symmetric_; }
-
   void emit(const MatrixProduct::Epilogue* epilogue) {
     Value* work = mul(mul(rows_, columns_), depth_);
     Value* small = e_.le(work, e_.i64(right_down_ ? kSmallGathered : kSmall));
@@ -79,7 +77,11 @@ class Tiles {
     b.set_block(arms->blocks[1]);
     if (epilogue) sums_ = in_lines();
     packed();
-    if (epilogue) epilogue->apart(sums_);
+    if (symmetric_) {
+      mirror(epilogue);
+    } else if (epilogue) {
+      epilogue->apart(sums_);
+    }
     b.yield({});
     b.set_block(outer);
   }
@@ -220,16 +222,29 @@ class Tiles {
     });
   }
 
-  /// The elements below the diagonal from those above it: the same products, added up in the same order.
-  void mirror() {
+  /// The elements below the diagonal from those above it: the same products, added up in the same order. With an
+  /// epilogue, what becomes of both.
+  void mirror(const MatrixProduct::Epilogue* epilogue) {
+    const auto take = [&](Value* sum, Value* i, Value* j) {
+      if (epilogue) {
+        epilogue->store(epilogue->value(sum, i, j), i, j);
+      } else {
+        store(sums_, sum, {i, j});
+      }
+    };
     loop(How::parallel, e_.i64(0), ceiling(rows_, e_.i64(kMirrored)), [&](Value* block) {
       Value* top = scaled(block, kMirrored);
       Value* bottom = least(add(top, e_.i64(kMirrored)), rows_);
+      if (epilogue) {
+        loop(How::serial, top, bottom, [&](Value* i) {
+          loop(How::simd, i, columns_, [&](Value* j) { take(load(sums_, {i, j}), i, j); });
+        });
+      }
       loop(How::serial, e_.i64(0), add(block, e_.i64(1)), [&](Value* across) {
         Value* from = scaled(across, kMirrored);
         loop(How::serial, top, bottom, [&](Value* i) {
           loop(How::simd, from, least(add(from, e_.i64(kMirrored)), i), [&](Value* j) {
-            store(sums_, load(sums_, {j, i}), {i, j});
+            take(load(sums_, {j, i}), i, j);
           });
         });
       });
@@ -271,7 +286,6 @@ class Tiles {
         });
       });
     });
-    if (symmetric_) mirror();
   }
 
   /// The result is where products of one block after the other are added.
@@ -426,7 +440,7 @@ TensorRef product_in_tiles(Context& c, DType dtype, const TensorRef& left, const
   finish_product(c);
   const TensorRef out = allocate(c, dtype, shape);
   const auto tiles = std::make_shared<Tiles>(c, dtype, x, y, out);
-  if (std::shared_ptr<MatrixProduct>* waiting = c.product(); waiting && !tiles->symmetric()) {
+  if (std::shared_ptr<MatrixProduct>* waiting = c.product(); waiting) {
     *waiting = std::make_shared<MatrixProduct>(
         MatrixProduct{out, {x, y}, [tiles](const MatrixProduct::Epilogue* epilogue) { tiles->emit(epilogue); }});
   } else {

@@ -158,6 +158,42 @@ def test_a_statement_with_a_product_is_numpys(program, shape):
             np.testing.assert_allclose(g, w, rtol=16 * shape[1] * eps, atol=16 * shape[1] * eps)
 
 
+def covariances(a, s, u):
+    # pragma 0=>parallel 1=>simd
+    made = a.T @ a / (u[0] + 2.0)
+    return made
+
+
+def ranks(a, s, u):
+    # pragma 0=>parallel
+    s[:, :] = 1.5 * (a.T @ a) + 1.25 * s
+
+
+def by_rows(a, s, u):
+    # pragma 0=>parallel
+    s += (a.T @ a) * u[:, None] - u
+
+
+def over_both(a, s, u):
+    # pragma 0=>parallel
+    s[:, :] = a.T @ a + s.T
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (9, 13), (150, 31), (40, 96), (64, 130), (1100, 117), (500, 257)])
+@pytest.mark.parametrize("program", [covariances, ranks, by_rows, over_both], ids=lambda p: p.__name__)
+def test_of_a_matrix_with_itself_half_is_computed(program, shape):
+    rng = np.random.default_rng(sum(shape))
+    want = [rng.random(shape), rng.random((shape[1], shape[1])), rng.random(shape[1])]
+    got = [x.copy() for x in want]
+    expected = program(*want)
+    result = appy.jit(strict=True, threads=2)(program)(*got)
+    for g, w in zip([*got, result], [*want, expected], strict=True):
+        if w is not None:
+            np.testing.assert_allclose(g, w, rtol=16 * shape[0] * np.finfo(float).eps)
+    if result is not None:
+        np.testing.assert_array_equal(result, result.T)
+
+
 def test_arrays_that_overlap():
     """The target is the left factor, the right one, or both, by a name of its own."""
     compiled = appy.jit(threads=2)(scaled)
@@ -179,6 +215,13 @@ def test_sums_that_are_complete_need_no_array(program):
     text = appy.lower(appy.jit(strict=True)(program), a, b, c, d, v).text(optimised=True)
     in_place, *in_tiles, apart = text.split("for parallel")[1:]
     assert [loop.count("load %c[") for loop in (in_place, *in_tiles, apart)] == [6, 0, 0, 0, 1]
+
+
+def test_halves_become_the_whole_in_one_loop():
+    a, _, c, _, v = arrays((8, 8, 8))
+    text = appy.lower(appy.jit(strict=True)(ranks), a, c, v).text(optimised=True)
+    in_place, *in_tiles, whole = text.split("for parallel")[1:]
+    assert [loop.count("load %s[") for loop in (in_place, *in_tiles, whole)] == [6, 0, 0, 0, 2]
 
 
 def test_a_turned_product_stays_apart():

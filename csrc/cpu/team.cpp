@@ -352,7 +352,7 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
     team.copies = teams.copies.data();
   }
   _mm_sfence();  // what the caller's code stored around the caches
-  const auto when = loop->may_pend ? runtime::Return::when_begun : runtime::Return::when_done;
+  const auto when = loop->may_pend ? runtime::Return::when_through : runtime::Return::when_done;
   const bool shared =
       team.chunks > 1 && runtime::run_job(team, std::min<int>(team.threads, static_cast<int>(team.chunks)), when);
   const bool pends = shared && loop->may_pend && !team.stop && !(before && before->stop);

@@ -240,7 +240,7 @@ TEST(Pool, WaitingCallerIsTold) {
   EXPECT_GE(c.waits, 1);
 }
 
-/// Jobs that return when they have begun: a share that begins before all of the job in front of it are done is early.
+/// A share that begins before all of the job in front are done is early.
 struct Behind : Job {
   Behind() {
     run = [](Job* job, int share, int) {
@@ -270,7 +270,7 @@ void run_behind_each_other(int times, uint32_t seed) {
     job.done = 0;
     for (int& spins : job.spins) spins = pick(8) ? pick(20) : pick(300);
     const bool waits = pick(20) == 0;
-    ASSERT_TRUE(run_job(job, job.shares, waits ? Return::when_done : Return::when_begun));
+    ASSERT_TRUE(run_job(job, job.shares, waits ? Return::when_done : Return::when_through));
     ASSERT_FALSE(job.early) << n;
     if (pending) {
       ASSERT_EQ(pending->done, pending->shares) << n;
@@ -315,7 +315,7 @@ TEST(Pool, APendingJobKeepsThePool) {
     std::thread([&] { ran = run_job(c, 2); }).join();
     return ran;
   };
-  ASSERT_TRUE(run_job(job, 2, Return::when_begun));
+  ASSERT_TRUE(run_job(job, 2, Return::when_through));
   EXPECT_FALSE(in_job());
   EXPECT_FALSE(elsewhere());
   finish_job();
@@ -324,7 +324,7 @@ TEST(Pool, APendingJobKeepsThePool) {
   finish_job();  // there is none
   // A job that cannot run is still waited in front of.
   job.done = 0;
-  ASSERT_TRUE(run_job(job, 2, Return::when_begun));
+  ASSERT_TRUE(run_job(job, 2, Return::when_through));
   Count c;
   EXPECT_FALSE(run_job(c, 1));
   EXPECT_EQ(job.done, 2);
@@ -360,7 +360,7 @@ TEST(Pool, TheNextJobIsToldWhileAPendingOneIsWaitedFor) {
       while (worker == 1 && !released) std::this_thread::yield();
       ++static_cast<Told*>(job)->done;
     };
-    ASSERT_TRUE(run_job(jobs[0], 2, Return::when_begun));
+    ASSERT_TRUE(run_job(jobs[0], 2, Return::when_through));
     ASSERT_TRUE(run_job(jobs[1], 2));
     EXPECT_EQ(jobs[0].told, 0);
     EXPECT_GE(jobs[1].told, 1);

@@ -30,10 +30,10 @@ struct Job {
 enum class Return : uint8_t { when_done, when_through };
 
 /// Runs the job on up to `threads` threads and returns when every share is done or, if so asked, when the caller is
-/// through with its own: until finish_job() the job is then pending, and the pool the caller's. Shares of a job behind a
-/// pending one begin when all of that one's are done; two threads need no word from each other between the two. When
-/// this returns the one that was pending is done. Returns false, with nothing run and nothing pending, if the pool is in
-/// use by another thread, the caller is part of a job or of an OpenMP parallel region, or threads cannot be started.
+/// through with its own: until finish_job() the job is then pending, and the pool the caller's. Shares of a job behind
+/// a pending one begin when all of that one's are done; two threads need no word from each other between the two. When
+/// this returns the one that was pending is done. Returns false, with nothing run and nothing pending, if the pool is
+/// in use by another thread, the caller is part of a job or of an OpenMP parallel region, or threads cannot be started.
 bool run_job(Job&, int threads, Return = Return::when_done);
 
 /// Waits until the pending job, if there is one, is done.

@@ -440,7 +440,7 @@ TensorRef product_in_tiles(Context& c, DType dtype, const TensorRef& left, const
   finish_product(c);
   const TensorRef out = allocate(c, dtype, shape);
   const auto tiles = std::make_shared<Tiles>(c, dtype, x, y, out);
-  if (std::shared_ptr<MatrixProduct>* waiting = c.product(); waiting) {
+  if (std::shared_ptr<MatrixProduct>* waiting = c.product()) {
     *waiting = std::make_shared<MatrixProduct>(
         MatrixProduct{out, {x, y}, [tiles](const MatrixProduct::Epilogue* epilogue) { tiles->emit(epilogue); }});
   } else {

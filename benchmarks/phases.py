@@ -4,8 +4,8 @@ usage: python benchmarks/phases.py [--threads 2] [--rounds 20] [--json FILE]
 
 A phase is a parallel loop over rows that are each worker's own and stay in its caches. Its cost is what it takes on so
 many threads less its share of what it takes on one, in microseconds: best of nine calls each, in turn. `sums` are phases
-that add to a scalar. Every side has a process of its own in each round; the table has medians and quartiles. `exchange` is what a line of the cache takes
-to go from one core to the other and back, which says what can be had.
+that add to a scalar. Every side has a process of its own in each round; the table has medians and quartiles. `exchange`
+is what a line of the cache takes to go from one core to the other and back, which says what can be had.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import sides
+
 PHASES = 200
 COLUMNS = 512
 ROWS = (64, 256)
@@ -28,8 +30,8 @@ C_SOURCE = """
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
-#define EACH(i, j) for (long i = 0; i < rows; ++i) for (long j = 0; j < 512; ++j)
-#define X a[i * 512 + j]
+#define EACH(i, j) for (long i = 0; i < rows; ++i) for (long j = 0; j < COLUMNS; ++j)
+#define X a[i * COLUMNS + j]
 #define FIRST EACH(i, j) X = (X * 0.5 + 0.1) * (X * 0.3 + 0.2) / (X + 1.5) + t * 1e-3;
 #define SECOND EACH(i, j) X = (X * 0.4 + 0.3) * (X * 0.2 + 0.1) / (X + 2.5) + t * 1e-3;
 void each(double *a, long rows, long steps, int threads) {
@@ -153,8 +155,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder, "phases.c"), Path(folder, "phases.so")
         source.write_text(C_SOURCE)
-        flags = ["-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
-        subprocess.run(["gcc", *flags, str(source), "-o", str(library)], check=True)
+        subprocess.run(["gcc", *sides.C_FLAGS, f"-DCOLUMNS={COLUMNS}", str(source), "-o", str(library)], check=True)
         for _ in range(options.rounds):
             for side in ("appy", "gcc"):
                 command = [sys.executable, __file__, "--threads", str(options.threads), "--side", side, str(library)]
@@ -164,7 +165,7 @@ def main() -> None:
     print(f"{'microseconds a phase':<22}" + "".join(f"{f'{rows} rows':<22}" for rows in ROWS))
     for name, rounds in results.items():
         cells = []
-        for figures in zip(*rounds):
+        for figures in zip(*rounds, strict=True):
             low, middle, high = statistics.quantiles(figures, n=4)
             cells.append(f"{middle:.2f} [{low:.2f}, {high:.2f}]")
         print(f"{name:<22}" + "".join(f"{cell:<22}" for cell in cells))

@@ -344,12 +344,7 @@ void Function::emit_block(const ir::Block& block, const std::function<void(const
   const size_t outside = levels_.size();
   for (const ir::Op* op = block.first; op; op = op->next) {
     if (!ir::is_terminator(op->code)) {
-      if (pending_loops_.empty()) {
-        emit(*op);
-        continue;
-      }
-      finish_pending_before(*op);
-      const bool pending = may_be_pending_ || leaves_pending(*op);
+      const bool pending = finish_pending_before(*op);
       emit(*op);
       may_be_pending_ = pending;
       continue;

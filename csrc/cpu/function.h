@@ -75,6 +75,8 @@ bool same_form(const Form&, const Form&);
 /// How deep loops are nested in the block.
 size_t loops_within(const ir::Block&);
 
+bool has_atomics(const ir::Op& loop);
+
 class Function {
  public:
   explicit Function(Module&);
@@ -195,20 +197,6 @@ class Function {
   void store_iteration(x86::Gp value);
   /// The value as a word; an invalid register stands for a constant.
   void word_of(const ir::Value*, x86::Reg, x86::Gp to);
-  // Pending parallel loops.
-  /// Is it a loop that workers share, as a function of its own?
-  bool is_shared(const ir::Op&) const;
-  /// Is it such a loop, or is one in it that runs before anything there needs to wait for a pending one?
-  bool waits_by_itself(const ir::Op&) const;
-  /// May the caller leave workers at the loop: is another one next, before anything that touches memory?
-  bool may_pend(const ir::Op& loop) const;
-  void find_pending_loops(const ir::Block&);
-  bool leaves_pending(const ir::Op&) const;
-  void finish_pending_before(const ir::Op&);
-  void finish_pending();
-  /// Writes what an interrupt has to tell that comes while the loop is pending.
-  void tell_of_pending(const State&);
-
   /// The iteration variable of the outlined loop, or an invalid register.
   x86::Gp failing_iteration();
   bool in_outlined() const { return root_ != nullptr; }
@@ -261,6 +249,21 @@ class Function {
   void combine(const ir::Loop&, std::span<const ir::DType>, std::span<const x86::Reg> a, std::span<const x86::Reg> b);
   /// What a partial result starts from.
   void identity(ir::Combiner, ir::DType, x86::Reg to, x86::Reg init);
+
+  // Pending parallel loops.
+  /// Is it a loop that workers share, as a function of its own?
+  bool is_shared(const ir::Op&) const;
+  /// Is it such a loop, or is one in it that runs before anything there needs to wait for a pending one?
+  bool waits_by_itself(const ir::Op&) const;
+  /// May the caller leave workers at the loop: is another one next, before anything that touches memory?
+  bool may_pend(const ir::Op& loop) const;
+  void find_pending_loops(const ir::Block&);
+  bool leaves_pending(const ir::Op&) const;
+  /// Tells whether one may be pending behind the op.
+  bool finish_pending_before(const ir::Op&);
+  void finish_pending();
+  /// Writes what an interrupt has to tell that comes while the loop is pending.
+  void tell_of_pending(const State&);
 
  private:
   friend class VectorLoop;

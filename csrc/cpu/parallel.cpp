@@ -74,13 +74,13 @@ int64_t multiple_of(Function& f, const ir::Op& loop) {
   return std::clamp<int64_t>(VectorLoop(f, loop).group(), line, lines);
 }
 
+}  // namespace
+
 bool has_atomics(const ir::Op& loop) {
   bool found = false;
   ir::walk(*loop.blocks[0], [&](ir::Op& op) { found |= op.code == Opcode::atomic_; });
   return found;
 }
-
-}  // namespace
 
 bool Function::can_outline(const ir::Op& loop) const {
   if (!ir::can_reorder(loop)) return false;

@@ -28,9 +28,6 @@ bool touches_memory(const ir::Op& op) {
   return in_lanes(op) || any_inside(op, touches_memory);
 }
 
-/// Workers may have copies of what it updates.
-bool updates_atomically(const ir::Op& op) { return op.code == Opcode::atomic_ || any_inside(op, updates_atomically); }
-
 }  // namespace
 
 bool Function::is_shared(const ir::Op& op) const {
@@ -44,7 +41,8 @@ bool Function::waits_by_itself(const ir::Op& op) const {
 }
 
 bool Function::may_pend(const ir::Op& loop) const {
-  if (!is_shared(loop) || !loop.results.empty() || updates_atomically(loop)) return false;
+  if (!is_shared(loop) || !loop.results.empty()) return false;
+  if (has_atomics(loop)) return false;  // workers may have copies of what it updates
   enum class Next : uint8_t { loop, memory, neither };
   const auto next = [this](const ir::Op* op) {
     for (; op; op = op->next) {
@@ -73,12 +71,15 @@ void Function::find_pending_loops(const ir::Block& block) {
   }
 }
 
-void Function::finish_pending_before(const ir::Op& op) {
+bool Function::finish_pending_before(const ir::Op& op) {
+  if (pending_loops_.empty()) return false;
   if (may_be_pending_ && !waits_by_itself(op) && touches_memory(op)) {
     finish_pending();
     may_be_pending_ = false;
   }
-  if (is_loop(op) && !is_shared(op)) may_be_pending_ |= leaves_pending(op);  // from its second iteration on
+  const bool behind = may_be_pending_ || leaves_pending(op);
+  if (is_loop(op) && !is_shared(op)) may_be_pending_ = behind;  // from its second iteration on
+  return behind;
 }
 
 void Function::finish_pending() {

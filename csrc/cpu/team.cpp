@@ -102,7 +102,12 @@ struct alignas(64) Team : runtime::Job {
   Status status = Status::done;
   bool no_memory = false;
 
-  /// Makes the team, which has run another loop, one for this loop.
+  Team() {
+    run = run_share;
+    wait = wait_for_others;
+  }
+
+  /// Makes the team, which has run another loop, one for this loop, whose closure is complete.
   void give(ParallelLoop& l, Context& context, Team* pending) {
     if (stop) {
       first_failed = INT64_MAX;
@@ -313,7 +318,6 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
   Teams& teams = teams_of(*context);
   Team& team = teams.next();
   Team* const before = std::exchange(teams.pending, nullptr);
-  team.give(*loop, *context, before);
   const int64_t trips = loop->trips;
   int64_t threads = context->threads;
   if (loop->threads > 0) threads = std::min(threads, loop->threads);
@@ -338,13 +342,12 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
     const auto words = static_cast<size_t>(team.chunks * loop->row_words + 8);
     if (teams.rows.size() < words) teams.rows.resize(words);
     loop->partials = teams.rows.data();
-    loop->closure[kPartials] = team.closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
+    loop->closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
   }
+  team.give(*loop, *context, before);
   // Where each worker has one chunk, it is the same one each time, of what its caches have from the last time.
   if (!loop->fixed && team.chunks > threads) team.deal(!loop->dynamic);
-  team.run = Team::run_share;
   if (team.chunks == threads && loop->row_words == 0 && loop->targets == 0) team.waking = Team::deal_in_pieces;
-  team.wait = Team::wait_for_others;
   if (team.chunks > 1 && loop->targets > 0) team.private_size = private_words(*loop);
   if (team.private_size > 0) {
     const size_t words = team.private_size * static_cast<size_t>(team.threads);

@@ -155,6 +155,9 @@ struct Worker {
   bool passed = false;          // the pending job's share is the other one: the caller has taken the one before it
   std::atomic<uint32_t> asleep{0};
   int index = 0;
+
+  /// The one whose turn it is, or the other one.
+  Share& share(bool other) { return shares[turn ^ (other ? 1 : 0)]; }
 };
 
 struct Pool {
@@ -224,14 +227,13 @@ void* work(void* argument) {
 /// microsecond.
 void tell(const Pool& pool, int count, State state, Job* job, bool behind = false) {
   const std::span workers(pool.workers.data(), static_cast<size_t>(count));
-  const auto share = [&](Worker& worker) -> Share& { return worker.shares[worker.turn ^ (behind ? 1 : 0)]; };
   for (const auto& worker : workers) {
-    share(*worker).job = job;
-    share(*worker).state.store(state, std::memory_order_release);
+    worker->share(behind).job = job;
+    worker->share(behind).state.store(state, std::memory_order_release);
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (const auto& worker : workers) {
-    if (worker->asleep.load(std::memory_order_relaxed)) futex(&share(*worker).state, FUTEX_WAKE, 1);
+    if (worker->asleep.load(std::memory_order_relaxed)) futex(&worker->share(behind).state, FUTEX_WAKE, 1);
   }
 }
 
@@ -242,7 +244,7 @@ void finish(Pool& pool, Job& job, Job& next, bool behind) {
   // What was woken last is the least likely to have begun.
   for (size_t i = workers.size(); i-- > 0;) {
     Worker& worker = *workers[i];
-    Share& share = worker.shares[worker.turn ^ (worker.passed ? 1 : 0)];
+    Share& share = worker.share(worker.passed);
     if (share.state.load(std::memory_order_acquire) == kOffered && share.take(kIdle)) {
       worker.passed = behind;
       job.run(&job, static_cast<int>(i) + 1, 0);
@@ -253,7 +255,7 @@ void finish(Pool& pool, Job& job, Job& next, bool behind) {
   const uint64_t spin = pool.spin.load(std::memory_order_relaxed);
   uint64_t begin = __rdtsc();
   for (const auto& worker : workers) {
-    const Share& last = worker->shares[worker->turn ^ 1];
+    const Share& last = worker->share(true);
     for (uint32_t looks = 1; last.state.load(std::memory_order_acquire) == kRunning; ++looks) {
       _mm_pause();
       if (looks % kLooks != 0 || __rdtsc() - begin < spin) continue;

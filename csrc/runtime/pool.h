@@ -23,7 +23,7 @@ struct Job {
   void (*run)(Job*, int share, int worker) = nullptr;
   /// Called on the calling thread before anybody has a share, where threads have to be started or woken for theirs.
   void (*waking)(Job*) = nullptr;
-  /// Called on the calling thread while it waits for the others.
+  /// Called on the calling thread while it waits for the others, or in front of this job for the pending one.
   void (*wait)(Job*) = nullptr;
 };
 

@@ -7,7 +7,6 @@
 
 #include "cpu_samples.h"
 #include "runtime/poll.h"
-#include "runtime/pool.h"
 
 namespace appy::cpu::testing {
 namespace {
@@ -306,7 +305,6 @@ TEST(CpuPending, AnInterruptTellsTheStepThatItWasIn) {
 std::atomic<const volatile int64_t*> watched{nullptr};
 
 TEST(CpuPending, AnInterruptOfAPendingLoopTellsWhatCameBeforeIt) {
-  if (runtime::default_threads() < 2) GTEST_SKIP() << "one thread";
   // In step 100 the second half does not end, and the caller waits for it: in the poll of the next step, behind the
   // last one, or with its own part of the next loop still to come.
   const auto text = [](const std::string& next) {

@@ -133,8 +133,7 @@ def test_last_values_of_loops_inside(shape, steps):
 @pytest.mark.parametrize("at", [0, 10_400, 10_600, 20_999])
 def test_nothing_behind_a_failure_runs(at):
     n = 21_000
-    x, y = np.arange(n) % 50, np.zeros(n, dtype=np.int64)
-    y = np.zeros(90, dtype=np.int64)
+    x, y = np.arange(n) % 50, np.zeros(90, dtype=np.int64)
     x[at] = 80  # 90 in step 10
     compiled = appy.jit(threads=2)(checked)
     with pytest.raises(IndexError):

@@ -189,11 +189,10 @@ def symm(alpha, beta, C, A, B):
 
 
 def syr2k(alpha, beta, C, A, B):
-    # pragma parallel for
-    for i in range(A.shape[0]):
-        C[i, : i + 1] *= beta
-        for k in range(A.shape[1]):
-            C[i, : i + 1] += A[: i + 1, k] * alpha * B[i, k] + B[: i + 1, k] * alpha * A[i, k]
+    # pragma 0=>parallel
+    half = A @ B.T
+    # pragma 0=>parallel 1=>simd
+    C[:, :] = np.tril(beta * C + alpha * (half + half.T)) + np.triu(C, 1)
 
 
 def syrk(alpha, beta, C, A):

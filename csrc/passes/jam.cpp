@@ -18,6 +18,7 @@
 #include "passes/overlap.h"
 #include "passes/products_in_turn.h"
 #include "passes/range.h"
+#include "passes/subscripts.h"
 
 namespace appy::passes {
 
@@ -35,6 +36,13 @@ constexpr std::array<int64_t, 4> kCopies = {1, 2, 4, 8}, kCopiesInLanes = {1, 2,
 constexpr int64_t kMostCopies = 4;
 /// Loads for each sum, compared with those before: for less it is only more code.
 constexpr double kWorthIt = 0.75;
+/// Rows that are read at the same time, of all arrays together: a core waits for several lines of memory at a time, and
+/// what fetches ahead follows each row by itself. More of them may fall into one set of a first-level cache.
+constexpr int64_t kMostStreams = 6;
+/// Groups of rows for each of several workers.
+constexpr int64_t kGroups = 8;
+/// Operations for each element that is read, which take no longer than memory does.
+constexpr int64_t kOpsOfStream = 2;
 /// A mask, and a sum beside what it was: without registers for them the sums go through memory in every iteration.
 constexpr int64_t kToMerge = 2;
 
@@ -56,6 +64,7 @@ class Jam {
   struct Target {
     Op* loop = nullptr;
     int64_t copies = 1;
+    int64_t least_trips = 0;  // for fewer it stays as it is
   };
 
   Op* next() {
@@ -70,10 +79,10 @@ class Jam {
   }
 
   bool nest(Op& sums) {
-    if (streams(sums)) return false;
-    std::vector<Target> targets = targets_of(sums);
+    const std::vector<const Op*> streams = streams_of(sums);
+    std::vector<Target> targets = streams.empty() ? targets_of(sums) : rows_of_streams(sums, streams);
     if (targets.empty()) return false;
-    choose(sums, targets);
+    if (streams.empty()) choose(sums, targets);
     bool changed = false;
     const Op* inside = &sums;
     for (size_t n = targets.size(); n-- > 0;) {  // outermost first
@@ -85,7 +94,7 @@ class Jam {
       remark(graph_, ir::Severity::note, kStage, loop.loc,
              std::to_string(targets[n].copies) + " iterations of the loop at " + line_of(graph_, loop.loc) +
                  " run together");
-      const auto common = jam_loop(graph_, ranges, loop, *order, targets[n].copies);
+      const auto common = jam_loop(graph_, ranges, loop, *order, targets[n].copies, targets[n].least_trips);
       changed = true;
       for (const Op* op : order->jammed) {
         if (sums_.count(op)) done_.insert(op);
@@ -109,16 +118,49 @@ class Jam {
     return found;
   }
 
-  /// Is an array read whose every element is used once? Then memory is what the loops wait for.
-  static bool streams(Op& sums) {
-    bool found = false;
+  /// Loads of arrays whose every element is used once: memory is what the loops wait for.
+  static std::vector<const Op*> streams_of(Op& sums) {
+    std::vector<const Op*> found;
     ir::walk(body_of(sums), [&](const Op& op) {
       if (op.code != Opcode::load_) return;
       bool once = true;
       for (const Op* at = &sums; at; at = ir::enclosing_loop(*at->parent)) once &= is_for(*at) && follows(op, *at);
-      found |= once;
+      if (once) found.push_back(&op);
     });
     return found;
+  }
+
+  /// Is a row's part of the array gone through again, which may be in a cache until then?
+  static bool is_used_beside(const Value& view, const Op& sums, Op& rows) {
+    bool found = false;
+    ir::walk(body_of(rows),
+             [&](const Op& op) { found |= is_access(op) && op.view() == &view && !is_inside(op, body_of(sums)); });
+    return found;
+  }
+
+  /// As many rows as memory is read faster with, if lanes run along them and computing takes no longer than reading.
+  std::vector<Target> rows_of_streams(Op& sums, const std::vector<const Op*>& streams) {
+    Op* rows = ir::enclosing_loop(*sums.parent);
+    const auto count = static_cast<int64_t>(streams.size());
+    const int64_t copies = kMostStreams / count;
+    if (copies < 2 || lane_loop(sums) != &sums || !rows || !is_for(*rows)) return {};
+    for (const Op* load : streams) {
+      if (!runs_along(*load, *induction(sums)) || is_used_beside(*load->view(), sums, *rows)) return {};
+    }
+    for (size_t n = 0; n < 3; ++n) {
+      if (depends(*sums.operands[n], *rows)) return {};
+    }
+    int64_t ops = 0;
+    ir::walk(body_of(sums), [&](const Op& op) {
+      ops += ir::is_pure(op.code) && op.code != Opcode::const_ && op.result() && ir::is_real(op.result()->type.dtype);
+    });
+    if (ops > kOpsOfStream * count) return {};
+    Ranges ranges(graph_);
+    const auto order = order_to_jam(graph_, ranges, *rows, sums_, copies);
+    if (!order || !order->jammed.count(&sums)) return {};
+    // Where workers share them nobody has a group more than others that matters.
+    const int64_t workers = rows->loop->parallel ? std::max(1, graph_.workers) : 1;
+    return {{rows, copies, workers > 1 ? kGroups * workers * copies : 0}};
   }
 
   /// Does the element depend on which iteration of the loop it is?
@@ -186,6 +228,15 @@ class Jam {
     return loads;
   }
 
+  /// Does a row's term take more than one operation on vectors?
+  static bool computes_before_adding(Op& sums, const Op& lanes, const Op& rows) {
+    size_t ops = 0;
+    ir::walk(body_of(sums), [&](const Op& op) {
+      ops += ir::is_pure(op.code) && op.result() && depends(*op.result(), lanes) && depends(*op.result(), rows);
+    });
+    return ops > sums.results.size();
+  }
+
   /// As few loads for each sum as there are registers for.
   void choose(Op& sums, std::vector<Target>& targets) {
     const Op* lanes = lane_loop(sums);
@@ -197,6 +248,7 @@ class Jam {
     int64_t ops = 0;  // beside loads
     ir::walk(body_of(sums), [&](const Op& op) { ops += op.code != Opcode::load_; });
     const auto carried = static_cast<int64_t>(sums.results.size());
+    const bool unfinished = across && computes_before_adding(sums, *lanes, *targets[0].loop);
     double least = kWorthIt * static_cast<double>(loads.size()) / static_cast<double>(carried) + 1e-9;
     int64_t inner_best = 1, outer_best = 1;
     const bool in_turn = targets.size() == 1 && runs_in_order_inside(sums, *targets[0].loop);
@@ -223,8 +275,9 @@ class Jam {
           for (size_t n = 0; turns && n < 2; ++n) of_product[n] += (load.products >> n & 1) * with_outer;
         }
         const int64_t kept = 1 + of_any + std::max(of_product[0], of_product[1]);
-        // Lanes across the sums: two vectors of each, and of what is loaded.
-        if (across ? 2 * (all + 1) + 1 > registers : all + kept + merging > registers) continue;
+        // Lanes across the sums: two vectors of each, of what all of them load, and of what is not added at once.
+        const int64_t pairs = all + std::max<int64_t>(kept - 1, 1) + (unfinished && !turns);
+        if (across ? 2 * pairs + 1 > registers : all + kept + merging > registers) continue;
         if (made + ops * inner * outer > kMostOps) continue;
         const double cost = static_cast<double>(made) / static_cast<double>(all);
         if (cost >= least) continue;

@@ -167,8 +167,29 @@ def least_sums(x, c):
                 c[i, j] = min(c[i, j], x[i, k] + x[k, j])
 
 
+def streams(x, c):
+    m = c.shape[1]
+    # pragma parallel for
+    for i in range(c.shape[0]):
+        s = 0.0
+        # pragma simd
+        for j in range(m):
+            s += c[i, j] * c[0, j]
+        x[i, 0] = s
+    # pragma parallel for
+    for i in range(1, x.shape[0]):
+        s = 1.0
+        low = x[0, 0]
+        # pragma simd
+        for j in range(min(m, x.shape[1])):
+            s += x[i, j]
+            low = min(low, c[i, j])
+        c[0, i] = s + low
+    return i, j, s, low
+
+
 ROWS = [product, mirrored, columns_of_rows, least_sums]
-TAKEN = [*ROWS, gram, lower_gram, distances, nearest, above, rows_of_a_triangle, skewed]
+TAKEN = [*ROWS, streams, gram, lower_gram, distances, nearest, above, rows_of_a_triangle, skewed]
 
 
 def inputs(n, columns, dtype):
@@ -212,6 +233,14 @@ def test_exact(f):
 def test_iterations_run_together(f):
     compiled = check(f, 13, 5, "f8")
     assert "run together" in str(appy.explain(compiled))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("n", [47, 48, 95, 96, 101, 149])
+def test_rows_that_are_read_once(n, threads):
+    for columns in (3, 8, 37):
+        check(streams, n, columns, "f8", threads=threads)
+        check(streams, n, columns, "f4", threads=threads)
 
 
 @pytest.mark.parametrize("f", ROWS, ids=lambda f: f.__name__)

@@ -33,13 +33,18 @@ void VectorLoop::prefetch_rows(const ir::Op& op, const Place& p) {
   for (const auto& [term, stride] : form.terms) {
     if (term != loop->blocks[0]->args[0] || stride.constant()) continue;
     const x86::Gp row = f_.stride_reg(form.view, stride);
-    x86::Gp ahead = cc_.newGpq(), at = cc_.newGpq();
+    x86::Gp ahead = cc_.newGpq();
     f_.hoist(f_.home(form.view), [&] { cc_.imul(ahead, row, kRowsAhead); });
     x86::Mem first = p.base;
     first.setSize(0);
-    cc_.lea(at, first);
+    if (first.hasIndex()) {
+      const x86::Gp at = cc_.newGpq();
+      cc_.lea(at, first);
+      first = x86::ptr(at);
+    }
+    first.setIndex(ahead);
     for (int line = 0; line < unroll_ * bytes(op.result()->type.dtype); line += kCacheLine) {
-      cc_.prefetcht0(x86::ptr(at, ahead, 0, line));
+      cc_.prefetcht0(first.cloneAdjusted(line));
     }
   }
 }

@@ -144,6 +144,7 @@ class Jam {
     const auto count = static_cast<int64_t>(streams.size());
     const int64_t copies = kMostStreams / count;
     if (copies < 2 || lane_loop(sums) != &sums || !rows || !is_for(*rows)) return {};
+    if (rows->loop->chunk != 0 && rows->loop->chunk < copies) return {};
     for (const Op* load : streams) {
       if (!runs_along(*load, *induction(sums)) || is_used_beside(*load->view(), sums, *rows)) return {};
     }
@@ -156,6 +157,10 @@ class Jam {
     });
     if (ops > kOpsOfStream * count) return {};
     Ranges ranges(graph_);
+    Affine groups = ranges.affine(*rows->operands[1], *rows);
+    groups.add(ranges.affine(*rows->operands[0], *rows), -1);
+    groups.constant -= copies - 1;
+    if (ranges.proves_nonpositive(groups, *rows)) return {};  // it is what another one left
     const auto order = order_to_jam(graph_, ranges, *rows, sums_, copies);
     if (!order || !order->jammed.count(&sums)) return {};
     // Where workers share them nobody has a group more than others that matters.

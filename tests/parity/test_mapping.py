@@ -207,15 +207,16 @@ def test_a_whole_array_is_named_by_its_extents():
 
 
 def test_matrix_and_vector():
+    # Rows run together, as many as there are streams of memory or as `in_reg` says, and what is left of them one by one.
     loops = {
-        ":M=>parallel :N=>reduce(sum)": ["0: parallel", "1: simd"],
-        ":N=>reduction(sum:y) :M=>parallel": ["0: parallel", "1: simd"],
-        ":M=>le(13) :N=>reduce(sum)": ["0: le(13)", "1: simd"],
+        ":M=>parallel :N=>reduce(sum)": 2 * ["0: parallel", "1: simd"],
+        ":N=>reduction(sum:y) :M=>parallel": 2 * ["0: parallel", "1: simd"],
+        ":M=>le(13) :N=>reduce(sum)": ["0: le(3)", "1: simd", "0: le(13)", "1: simd"],
         ":M=>simd :N=>reduce(sum)": ["0: simd", "1"],
         ":M=>parallel,simd": ["0: parallel simd", "1"],
-        ":M=>parallel,in_reg :N=>reduce(sum)": ["0: parallel", "1: simd", "0: parallel", "1: simd"],
-        ":M=>parallel,block(2),in_reg :N=>reduce(sum)": ["0: parallel", "1: simd", "0: parallel", "1: simd"],
-        ":M=>parallel :N=>reduce(sum),le(64)": ["0: parallel", "1: simd le(64)"],
+        ":M=>parallel,in_reg :N=>reduce(sum)": 2 * ["0: parallel", "1: simd"],
+        ":M=>parallel,block(2),in_reg :N=>reduce(sum)": 2 * ["0: parallel", "1: simd"],
+        ":M=>parallel :N=>reduce(sum),le(64)": 2 * ["0: parallel", "1: simd le(64)"],
     }
     for pragma, want in loops.items():
         pair = statement(pragma, "y[:M] = A[:M, :N] @ x[:N]", "A, x, y")
@@ -400,9 +401,9 @@ def test_items_of_slice_atomics():
 MV = "y[:M] = appy.mv(A[:M, :N], x[:N])"
 # Pragmas as the paper, the thesis and APPy's own examples and tests write them.
 DIALECTS = [
-    ("#pragma :M=>parallel :N=>reduce(sum)", MV, ["parallel", "simd"]),
-    ("#pragma :M=>parallel :N=>reduction(sum:y)", MV, ["parallel", "simd"]),
-    ("#pragma :M=>parallel", MV, ["parallel", "parallel simd"]),
+    ("#pragma :M=>parallel :N=>reduce(sum)", MV, 2 * ["parallel", "simd"]),
+    ("#pragma :M=>parallel :N=>reduction(sum:y)", MV, 2 * ["parallel", "simd"]),
+    ("#pragma :M=>parallel", MV, 2 * ["parallel", "parallel simd"]),
     ("#pragma :M=>parallel,block(2) :N=>reduce(sum:y)", MV, ["parallel schedule(automatic, 2)", "simd"]),
     ("#pragma :M=>block(2), reduce(sum) :N=>block", "y[:N] = appy.sum(A[:M, :N], axis=0)", None),
     ("#pragma 1:M-1=>parallel 1:N-1=>parallel", "B[1:M-1, 1:N-1] = 0.2 * (A[1:M-1, 1:N-1] + A[1:M-1, :N-2])", ["parallel", "parallel simd"]),

@@ -1,4 +1,5 @@
-"""The roofline of this machine: bandwidth of STREAM's triad for arrays of several sizes, and the flops of a product."""
+"""The roofline of this machine: bandwidth of STREAM's triad for arrays of several sizes, that of reading alone, and the
+flops of a product."""
 
 from __future__ import annotations
 
@@ -27,15 +28,15 @@ def best_seconds(call, least=0.15) -> float:
     return best
 
 
-def triads(folder: Path) -> list:
-    """Functions of a length and three arrays."""
+def yardsticks(folder: Path) -> tuple[list, list]:
+    """Functions of a length and three arrays, a triad, and of a length and one, which is read."""
     import sides
 
     source, library = Path(__file__).parent / "kernels" / "loops.c", folder / "triads.so"
     try:
         subprocess.run(["gcc", *sides.C_FLAGS, str(source), "-o", str(library), "-lm"], check=True)
     except (OSError, subprocess.CalledProcessError):  # no compiler: NumPy, on one thread
-        return [lambda n, a, b, c: np.add(b, c, out=a)]
+        return [lambda n, a, b, c: np.add(b, c, out=a)], [lambda n, a: np.sum(a)]
     lib = ctypes.CDLL(str(library))
 
     def calling(function, threads):
@@ -46,22 +47,26 @@ def triads(folder: Path) -> list:
         return call
 
     # One thread is faster where the arrays are small.
-    return [calling(f, t) for f in (lib.triad, lib.triad_streaming) for t in {1, len(os.sched_getaffinity(0))}]
+    threads = {1, len(os.sched_getaffinity(0))}
+    triads = [calling(f, t) for f in (lib.triad, lib.triad_streaming) for t in threads]
+    return triads, [calling(lib.read_only, t) for t in threads]
 
 
 def measure_cpu(folder: Path) -> dict:
-    functions = triads(folder)
-    bandwidth = {}
+    triads, readers = yardsticks(folder)
+    bandwidth, reading = {}, {}
     for footprint in FOOTPRINTS:
         n = footprint // 24
         arguments = n, np.zeros(n), np.ones(n), np.ones(n)
-        bandwidth[footprint] = 24 * n / min(best_seconds(partial(f, *arguments)) for f in functions)
+        bandwidth[footprint] = 24 * n / min(best_seconds(partial(f, *arguments)) for f in triads)
+        n, read = footprint // 8, np.ones(footprint // 8)
+        reading[footprint] = 8 * n / min(best_seconds(partial(f, n, read)) for f in readers)
     flops = {}
     for dtype in ("float64", "float32"):
         x = np.ones((1536, 1536), dtype=dtype)
         out = np.empty_like(x)
         flops[dtype] = 2 * len(x) ** 3 / best_seconds(lambda x=x, out=out: np.matmul(x, x, out=out), 0.5)
-    return {"bandwidth": bandwidth, "flops": flops}
+    return {"bandwidth": bandwidth, "reading": reading, "flops": flops}
 
 
 def measure_gpu(folder: Path) -> dict:
@@ -100,13 +105,21 @@ def measure(device: str, folder: Path) -> dict:
     return json.loads(done.stdout)
 
 
-def floor(roofline: dict, bytes: int, flops: int, dtype: str) -> tuple[float, str]:
+def floor(roofline: dict, bytes: int, flops: int, dtype: str, only_reads: bool = False) -> tuple[float, str]:
     """The least seconds, and whether `memory` or `arithmetic` takes them.
 
-    The bandwidth is that of a triad on as many bytes. Integers do half of float32's operations: nothing fuses two.
+    The bandwidth is that of a triad on as many bytes, or that of reading, where that was measured, for what writes next to
+    nothing. Integers do half of float32's operations: nothing fuses two.
     """
-    sizes = sorted(roofline["bandwidth"], key=int)
+    rates = roofline.get("reading") if only_reads else None
+    rates = rates or roofline["bandwidth"]
+    sizes = sorted(rates, key=int)
     size = next((s for s in sizes if int(s) >= bytes), sizes[-1])
     peak = roofline["flops"]["float32"] / 2 if dtype == "int32" else roofline["flops"][dtype]
-    memory, arithmetic = bytes / roofline["bandwidth"][size], flops / peak
+    memory, arithmetic = bytes / rates[size], flops / peak
     return (memory, "memory") if memory >= arithmetic else (arithmetic, "arithmetic")
+
+
+def floor_of(roofline: dict, row: dict) -> tuple[float, str]:
+    """The same for a row of the suite's results."""
+    return floor(roofline, row["bytes"], row["flops"], row["dtype"], row.get("only_reads", False))

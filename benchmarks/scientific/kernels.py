@@ -25,6 +25,7 @@ class Kernel:
     bytes: Callable[..., int]  # of the sizes
     flops: Callable[..., int]
     dtype: str = "float64"  # of the arithmetic
+    only_reads: bool = False  # what it writes is small beside that
     uneven: bool = False  # its data is a fixed point of the kernel: results are compared on others
 
     def arguments(self, preset: str) -> tuple:
@@ -46,16 +47,17 @@ class Kernel:
 KERNELS: dict[str, Kernel] = {}
 
 
-def kernel(name, names, *sizes, written=(), bytes, flops, dtype="float64", uneven=False):
+def kernel(name, names, *sizes, written=(), bytes, flops, dtype="float64", only_reads=False, uneven=False):
     """Registers a kernel; `sizes` are those of the presets, in the order of `names`."""
     by_preset = {preset: dict(zip(names.split(), size)) for preset, size in zip(PRESETS, sizes)}
-    KERNELS[name] = Kernel(name, by_preset, written, bytes, flops, dtype, uneven)
+    KERNELS[name] = Kernel(name, by_preset, written, bytes, flops, dtype, only_reads, uneven)
 
 
 kernel(
     "azimint_naive", "N npt", (300, 7), (400_000, 1000), (4_000_000, 1000), (40_000_000, 1000), (1_000_000, 1000),
     bytes=lambda N, npt: 16 * N + 8 * npt,
     flops=lambda N, npt: 2 * N * npt + N,
+    only_reads=True,
 )  # fmt: skip
 kernel(
     "cholesky", "N", (21,), (100,), (300,), (900,), (2000,),
@@ -99,6 +101,7 @@ kernel(
     "gesummv", "N", (37,), (2000,), (4000,), (14_000,), (11_200,),
     bytes=lambda N: 16 * N * N + 16 * N,
     flops=lambda N: 4 * N * N,
+    only_reads=True,
 )  # fmt: skip
 kernel(
     "go_fast", "N", (37,), (2000,), (6000,), (20_000,), (12_500,),
@@ -147,6 +150,7 @@ kernel(
     (131_072, 131_072, 262_144),
     bytes=lambda M, N, nnz: 12 * nnz + 4 * (M + 1) + 8 * N + 8 * M,
     flops=lambda M, N, nnz: 2 * nnz,
+    only_reads=True,
 )  # fmt: skip
 kernel(
     "symm", "M N", (17, 22), (40, 50), (120, 150), (350, 550), (1000, 1200),
@@ -171,6 +175,7 @@ kernel(
     written=(1,),
     bytes=lambda N: 4 * N * N + 24 * N,
     flops=lambda N: N * N,
+    only_reads=True,
 )  # fmt: skip
 kernel(
     "trmm", "M N", (20, 22), (65, 80), (200, 250), (600, 700), (1000, 1200),

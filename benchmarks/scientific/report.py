@@ -126,7 +126,7 @@ def recorded(name: str, device: str, preset: str) -> tuple[float, str] | None:
 
 def standing(row: dict, limits: dict, peer: Measured) -> str:
     """Of appy against a version; a tie where both reach 95 % of the roofline, and none is above it by being in a cache."""
-    least, _ = roofline.floor(limits, row["bytes"], row["flops"], row["dtype"])
+    least, _ = roofline.floor_of(limits, row)
     tie = all(0.95 <= least / t <= 1.25 for t in (seconds(row, "appy"), peer.seconds))
     return figures.verdict(peer.ratio, tie)
 
@@ -167,6 +167,7 @@ def print_table(data: dict, wanted: list[str]) -> None:
         print(
             f"roofline: triad {limits['bandwidth'][sizes[-1]] * 1e-9:.1f} GB/s from memory, "
             f"{max(limits['bandwidth'].values()) * 1e-9:.0f} at best; "
+            + (f"reading alone {limits['reading'][sizes[-1]] * 1e-9:.1f}; " if "reading" in limits else "")
             + ", ".join(f"{value * 1e-9:.0f} GF/s {dtype}" for dtype, value in limits["flops"].items())
         )
     print(
@@ -193,7 +194,7 @@ def print_row(name: str, row: dict, limits: dict, settings: dict) -> None:
     if mine is None:
         print(f"{name:16}    failed {'; '.join(row['sides'].get('appy', {}).get('failed', {}).values())}")
         return
-    least, bound = roofline.floor(limits, row["bytes"], row["flops"], row["dtype"])
+    least, bound = roofline.floor_of(limits, row)
     earlier = recorded(name, settings["device"], settings["preset"])
     first = row["sides"]["appy"]["first_call"][mine.version]
     print(

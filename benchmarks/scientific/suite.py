@@ -225,7 +225,7 @@ class Suite:
     def row(self, kernel, found, times) -> dict:
         """`times` are empty for versions of which the pilot is the one sample."""
         work = dict(zip(("bytes", "flops"), kernel.work(self.options.preset)))
-        row = {**work, "dtype": kernel.dtype, "sides": {}}
+        row = {**work, "dtype": kernel.dtype, "only_reads": kernel.only_reads, "sides": {}}
         samples = {key: taken or [found[key[0]]["pilot"][key[1]]] for key, taken in times.items()}
         mine = next(
             (taken for (side, _), taken in samples.items() if side == "appy" and np.isfinite(taken).all()), None

@@ -242,6 +242,12 @@ def test_the_floor_is_of_memory_or_of_arithmetic():
     assert roofline.floor(LIMITS, 10**9, 10, "float64") == (10**9 / 1e10, "memory")
     assert roofline.floor(LIMITS, 8, 10**6, "float64") == (1e-5, "arithmetic")
     assert roofline.floor(LIMITS, 8, 10**6, "int32") == (1e-5, "arithmetic")  # half of float32's
+    # What only reads is compared with reading, where that was measured.
+    reading = LIMITS | {"reading": {"1000": 2e11, "1000000": 5e9}}
+    row = {"bytes": 10**9, "flops": 10, "dtype": "float64", "only_reads": True}
+    assert roofline.floor_of(reading, row) == (10**9 / 5e9, "memory")
+    assert roofline.floor_of(LIMITS, row) == roofline.floor_of(reading, row | {"only_reads": False})
+    assert roofline.floor_of(LIMITS, row) == (10**9 / 1e10, "memory")
 
 
 @pytest.mark.parametrize(

@@ -273,6 +273,10 @@ class VectorLoop {
   /// A loop inside that goes down the columns of a matrix jumps from row to row, often from page to page, where no
   /// processor sees what comes next. With sums enough to compute meanwhile, it asks for the rows to come.
   void prefetch_rows(const ir::Op& load, const Place&);
+  /// The same for elements that go into all lanes.
+  void prefetch_elements(const ir::Op& load, const x86::Mem&);
+  /// The place a few iterations on; without a base where there is nothing to ask for.
+  x86::Mem rows_ahead(const ir::Op& load, const x86::Mem&);
   /// What is loaded or stored behind a loop that takes longer than memory.
   struct Behind {
     x86::Mem base;

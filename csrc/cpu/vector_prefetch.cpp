@@ -27,26 +27,50 @@ bool computes_only(const ir::Block& body) {
 }  // namespace
 
 void VectorLoop::prefetch_rows(const ir::Op& op, const Place& p) {
+  const x86::Mem ahead = rows_ahead(op, p.base);
+  if (!ahead.hasBase()) return;
+  for (int line = 0; line < unroll_ * bytes(op.result()->type.dtype); line += kCacheLine) {
+    cc_.prefetcht0(ahead.cloneAdjusted(line));
+  }
+}
+
+void VectorLoop::prefetch_elements(const ir::Op& op, const x86::Mem& at) {
+  const Form form = address_form(op);
+  int64_t last = form.offset.known;
+  bool behind = false;
+  for (const ir::Op* other = op.parent->first; other; other = other->next) {
+    behind |= other == &op;
+    if (other == &op || other->code != Opcode::load_) continue;
+    const Form its = address_form(*other);
+    if (!same_form(form, its)) continue;
+    if (!behind) return;  // that one has asked for all of them
+    last = std::max(last, its.offset.known);
+  }
+  // Where neighbours of these elements were computed with before, the line of the last one is new.
+  const x86::Mem ahead = rows_ahead(op, at);
+  if (ahead.hasBase()) cc_.prefetcht0(ahead.cloneAdjusted(last - form.offset.known));
+}
+
+x86::Mem VectorLoop::rows_ahead(const ir::Op& op, const x86::Mem& at) {
   const ir::Op* loop = op.parent->owner;
-  if (!exec_.all || loop == &loop_ || !takes_long(*loop)) return;
+  if (!exec_.all || loop == &loop_ || !takes_long(*loop)) return {};
   const Form form = address_form(op);
   for (const auto& [term, stride] : form.terms) {
     if (term != loop->blocks[0]->args[0] || stride.constant()) continue;
     const x86::Gp row = f_.stride_reg(form.view, stride);
     x86::Gp ahead = cc_.newGpq();
     f_.hoist(f_.home(form.view), [&] { cc_.imul(ahead, row, kRowsAhead); });
-    x86::Mem first = p.base;
+    x86::Mem first = at;
     first.setSize(0);
     if (first.hasIndex()) {
-      const x86::Gp at = cc_.newGpq();
-      cc_.lea(at, first);
-      first = x86::ptr(at);
+      const x86::Gp place = cc_.newGpq();
+      cc_.lea(place, first);
+      first = x86::ptr(place);
     }
     first.setIndex(ahead);
-    for (int line = 0; line < unroll_ * bytes(op.result()->type.dtype); line += kCacheLine) {
-      cc_.prefetcht0(first.cloneAdjusted(line));
-    }
+    return first;
   }
+  return {};
 }
 
 std::vector<VectorLoop::Behind> VectorLoop::places_behind(const ir::Op& loop) {

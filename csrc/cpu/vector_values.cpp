@@ -159,6 +159,7 @@ bool VectorLoop::into_lanes(const ir::Op& op) {
   if (!serves_lanes(op) && !(f_.module().uses[v->id] == 1 && is_scaled_load(*f_.module().user[v->id]))) return false;
   const DType t = v->type.dtype;
   x86::Mem from = f_.address(op);
+  prefetch_elements(op, from);
   from.setSize(static_cast<uint32_t>(ir::size_of(t)));
   x86::Vec r = vec(bytes(t));
   cc_.emit(t == DType::f64_ ? Id::kIdVbroadcastsd : Id::kIdVbroadcastss, r, from);

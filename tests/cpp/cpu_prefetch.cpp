@@ -53,6 +53,49 @@ TEST(Prefetch, WhatIsLoadedBehindSeveralSums) {
   }
 }
 
+/// Four sums of rows of a[m, n], each times an element of its own in the row of b[m, 4].
+std::string sums_times_elements(const std::string& row) {
+  std::string names, inits, next, body, total = "%r0", after;
+  for (int k = 0; k < 4; ++k) {
+    const std::string n = std::to_string(k), comma = k ? ", " : "";
+    names += comma + "%r" + n;
+    inits += comma + "%c" + n + " = %f";
+    next += comma + "%n" + n;
+    body += "      %e" + n + " = load %b[" + row + ", " + n + "] : f64\n      %n" + n + " = fma %e" + n + ", %v, %c" +
+            n + " : f64\n";
+    if (k) after += "    %t" + n + " = add " + total + ", %r" + n + " : f64\n";
+    if (k) total = "%t" + n;
+  }
+  return "region @r(%m: i64, %n: i64, %a: f64[2,c], %b: f64[2,c], %o: f64[1,c]) {\n  %zero = const 0 : i64\n"
+         "  %one = const 1 : i64\n  %f = const 0.0 : f64\n  for simd %j = %zero to %n step %one {\n    " +
+         names + " = for %k = %zero to %m step %one carry(" + inits + ") : f64, f64, f64, f64 {\n" +
+         "      %v = load %a[%k, %j] : f64\n" + body + "      yield " + next + "\n    }\n" + after + "    store " +
+         total + ", %o[%j]\n    yield\n  }\n  yield\n}\n";
+}
+
+TEST(Prefetch, ElementsOfRowsToComeOnceForAll) {
+  for (Isa isa : isas()) {
+    const auto asked_in_all = [&](const std::string& text) {
+      const std::string listing = code_of(*ir::parse(text), isa, 0)->listing();
+      int found = 0;
+      for (size_t at = 0; (at = listing.find("prefetcht0", at)) != std::string::npos; ++at) ++found;
+      return found;
+    };
+    const int rows = asked_in_all(sums_times_elements("%zero"));  // of a alone
+    const int both = asked_in_all(sums_times_elements("%k"));
+    EXPECT_GT(both, rows);
+    EXPECT_LE(both, 2 * rows) << "one line for the four elements";
+  }
+  for (int64_t m : {0, 1, 5, 60}) {
+    const int64_t n = 37;
+    const auto size = static_cast<size_t>(m * n);
+    expect_same(sums_times_elements("%k"),
+                {scalar_arg(word(m)), scalar_arg(word(n)), array_arg(counting<double>(size), {m, n}),
+                 array_arg(counting<double>(static_cast<size_t>(4 * m)), {m, 4}),
+                 array_arg(counting<double>(static_cast<size_t>(n)))});
+  }
+}
+
 TEST(Prefetch, ChangesNoResult) {
   for (int64_t n : {0, 1, 8, 37, 128}) {
     for (int64_t m : {0, 1, 5, 6, 60}) {  // as many iterations as there are lines to ask for, fewer, and more

@@ -161,8 +161,6 @@ class Jam {
     groups.add(ranges.affine(*rows->operands[0], *rows), -1);
     groups.constant -= copies - 1;
     if (ranges.proves_nonpositive(groups, *rows)) return {};  // it is what another one left
-    const auto order = order_to_jam(graph_, ranges, *rows, sums_, copies);
-    if (!order || !order->jammed.count(&sums)) return {};
     // Where workers share them nobody has a group more than others that matters.
     const int64_t workers = rows->loop->parallel ? std::max(1, graph_.workers) : 1;
     return {{rows, copies, workers > 1 ? kGroups * workers * copies : 0}};

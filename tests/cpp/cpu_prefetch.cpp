@@ -30,15 +30,18 @@ std::string sums_over_rows(int sums, const std::string& place, const std::string
          place + "]\n    yield\n  }\n  yield\n}\n";
 }
 
+int prefetches(const std::string& listing) {
+  int found = 0;
+  for (size_t at = 0; (at = listing.find("prefetcht0", at)) != std::string::npos; ++at) ++found;
+  return found;
+}
+
 /// Instructions that ask for memory at a place with no stride of rows in it, before the first sum.
 int asked(const std::string& text, Isa isa) {
   const auto graph = ir::parse(text);
   EXPECT_EQ(ir::verify(*graph), "") << text;
   const std::string listing = code_of(*graph, isa, 0)->listing();
-  const std::string before = listing.substr(0, listing.find("vaddpd"));
-  int found = 0;
-  for (size_t at = 0; (at = before.find("prefetcht0", at)) != std::string::npos; ++at) ++found;
-  return found;
+  return prefetches(listing.substr(0, listing.find("vaddpd")));
 }
 
 TEST(Prefetch, WhatIsLoadedBehindSeveralSums) {
@@ -76,10 +79,7 @@ std::string sums_times_elements(const std::string& row) {
 TEST(Prefetch, ElementsOfRowsToComeOnceForAll) {
   for (Isa isa : isas()) {
     const auto asked_in_all = [&](const std::string& text) {
-      const std::string listing = code_of(*ir::parse(text), isa, 0)->listing();
-      int found = 0;
-      for (size_t at = 0; (at = listing.find("prefetcht0", at)) != std::string::npos; ++at) ++found;
-      return found;
+      return prefetches(code_of(*ir::parse(text), isa, 0)->listing());
     };
     const int rows = asked_in_all(sums_times_elements("%zero"));  // of a alone
     const int both = asked_in_all(sums_times_elements("%k"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "cpu/divergence.h"
 #include "cpu/function.h"
 #include "support/check.h"
 
@@ -200,6 +201,13 @@ x86::Gp Function::partial_address(const Form& form, size_t depth) {
     }
   } else if (!own_terms) {
     pointer = partial_address(form, depth - 1);
+    const ir::Op* loop = levels_[depth].loop;
+    if (depth > first + 1 && loop && loop->code == ir::Opcode::for_ && is_innermost(*loop)) {
+      // asmjit gives a value one place for as long as it lives: one in memory would be loaded in each iteration.
+      x86::Gp own = cc_.newGpq();
+      hoist(depth, [&] { cc_.mov(own, pointer); });
+      pointer = own;
+    }
   } else {
     const Level& outer = levels_[depth - 1];
     const ir::Value* iv = outer.loop && outer.loop->code == ir::Opcode::for_ ? outer.loop->blocks[0]->args[0] : nullptr;

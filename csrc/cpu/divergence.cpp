@@ -9,15 +9,11 @@ namespace appy::cpu {
 
 using ir::Opcode;
 
-namespace {
-
 bool is_innermost(const ir::Op& loop) {
   bool inner = false;
   ir::walk(*loop.blocks[0], [&](const ir::Op& op) { inner |= op.code == Opcode::for_ || op.code == Opcode::while_; });
   return !inner;
 }
-
-}  // namespace
 
 Divergence::Divergence(const ir::Op& loop) : loop_(loop), varying_(loop.graph->value_count()) {
   for (const ir::Value* arg : loop.blocks[0]->args) varying_[arg->id] = true;

@@ -9,6 +9,9 @@
 
 namespace appy::cpu {
 
+/// Is no loop inside this one?
+bool is_innermost(const ir::Op& loop);
+
 class Divergence {
  public:
   explicit Divergence(const ir::Op& simd_loop);

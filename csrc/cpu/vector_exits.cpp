@@ -151,6 +151,7 @@ void VectorLoop::kill(const Regs& lanes, bool from_loop) {
 }
 
 void VectorLoop::check(const ir::Op& op) {
+  if (test_index(op)) return;
   const ir::Value* ok = op.operands[0];
   Regs lanes;
   if (varying(ok)) {
@@ -171,7 +172,7 @@ void VectorLoop::check(const ir::Op& op) {
     return;
   }
   if (may_replay_) {
-    fail_to(replay_);
+    fail_to(undone_);
     return;
   }
   if (lanes.empty()) lanes = copy(exec_.r, DType::bool_);

@@ -38,6 +38,8 @@ bool VectorLoop::supports(Function& f, const ir::Op& loop) {
 
 VectorLoop::VectorLoop(Function& f, const ir::Op& loop)
     : f_(f), cc_(f.cc()), loop_(loop), d_(loop), avx512_(f.avx512()) {
+  ir::walk(*loop.blocks[0],
+           [&](const ir::Op& op) { stores_ |= op.code == Opcode::store_ || op.code == Opcode::atomic_; });
   choose_shape();
 }
 
@@ -56,6 +58,8 @@ void VectorLoop::choose_shape() {
     // Long chains of dependent operations (expanded elementary functions) fill the processor's window: interleave two.
     // Short sums are bound by the sum's latency: four. Without a sum iterations overlap by themselves.
     main_unroll_ = d_.ops <= 8 && !loop_.results.empty() ? 4 : 2;
+    // Lanes that are put together one by one take longer than a sum of four waits for itself.
+    if (may_leave_rest()) main_unroll_ = 1;
     // Many sums are enough by themselves, and would not find registers twice.
     if (2 * (loop_.results.size() + 1) + 4 > registers) main_unroll_ = 1;
     // Many chains side by side (stencils, rows that run together) fill it by themselves, and the registers, too.
@@ -123,6 +127,8 @@ void VectorLoop::begin_pass(int unroll, bool masked) {
   loops_.clear();
   exec_ = {};
   may_replay_ = !masked && d_.has_check;
+  loaded_.clear();
+  find_index_tests();
   first_lane_runs_ = masked && !one_vector_ && !d_.has_check && !d_.has_varying_if && !d_.has_inner_loop;
 }
 
@@ -134,17 +140,20 @@ void VectorLoop::plan_targets(const ir::Block& body, const std::vector<Regs>& ca
     const ir::Value* v = f_.target_value(body, k, carried.size());
     if (!v || !varying(v) || !varying(body.args[body.args.size() - carried.size() + k])) continue;
     if (v->op->code == Opcode::if_ || targets_.contains(v->id)) continue;
-    bool checked = false;
-    if (may_replay_) {
-      for (const ir::Op* op = v->op; op; op = op->next) checked |= contains_check(*op);
-    }
-    if (checked) continue;
+    if (is_checked_behind(*v->op)) continue;
     targets_[v->id] = carried[k];
     // Lanes that are off keep what they have: without instructions under a mask that takes one more each time.
     const ir::Value* before =
         exec_.all || avx512_ ? sum_before(*v, *body.args[body.args.size() - carried.size() + k]) : nullptr;
-    if (before) targets_[before->id] = carried[k];
+    if (before && !is_checked_behind(*before->op)) targets_[before->id] = carried[k];
   }
+}
+
+/// May what the op computes be computed again, because a check behind it fails?
+bool VectorLoop::is_checked_behind(const ir::Op& op) const {
+  bool checked = false;
+  for (const ir::Op* at = &op; at && may_replay_; at = at->next) checked |= contains_check(*at);
+  return checked;
 }
 
 /// Where a carried value adds one product and then this one: what it is in between, if nothing else needs that, or the
@@ -156,6 +165,12 @@ const ir::Value* VectorLoop::sum_before(const ir::Value& next, const ir::Value& 
                      sum->op->operands[2] == &carried && varying(sum) && f_.module().uses[sum->id] == 1 &&
                      f_.module().uses[carried.id] == 1;
   return plain && !negates_for_fma(sum) && !targets_.contains(sum->id) ? sum : nullptr;
+}
+
+x86::Gp VectorLoop::emit_groups(const Function::Bounds& bounds, std::span<const x86::Reg> carried) {
+  leaves_rest_ = true;
+  emit(bounds, carried);
+  return iv_;
 }
 
 void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> carried) {
@@ -180,12 +195,12 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
   setup_accumulators(carried);
   repeats_ = may_repeat(bounds);
   asmjit::Label aligned = cc_.newLabel();
-  if (plan_stream(bounds) || store_to_align(bounds) || !loads_to_align(bounds).empty()) {
+  if (!leaves_rest_ && (plan_stream(bounds) || store_to_align(bounds) || !loads_to_align(bounds).empty())) {
     rest_ = cc_.newGpq("rest");
     cc_.xor_(rest_.r32(), rest_.r32());
   }
   asmjit::Label over = cc_.newLabel();
-  ending_ = repeats_ ? cc_.newLabel() : replay_;
+  ending_ = leaves_rest_ ? reduced : repeats_ ? cc_.newLabel() : replay_;
   cc_.bind(aligned);
   if (!masked_only_ && !one_vector_) main_loop(bounds, repeats_ ? over : reduced);
   const bool enough = repeats_ && std::max(bounds.known_trips, bounds.least) >= lanes_;
@@ -199,7 +214,7 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
     if (!enough) cc_.jmp(over);
   }
   cc_.bind(replay_);
-  if (!enough) masked_loop(bounds);
+  if (!enough && !leaves_rest_) masked_loop(bounds);
   cc_.bind(over);
   if (rest_.isValid()) {
     cc_.test(rest_, rest_);
@@ -305,6 +320,7 @@ void VectorLoop::iteration(bool masked) {
 
 void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced) {
   begin_pass(main_unroll_, false);
+  undone_ = cc_.newLabel();
   cc_.cmp(left_, lanes_ * unroll_);
   cc_.jb(ending_);
   for (size_t k = 0; k < accumulators_.size(); ++k) {
@@ -330,7 +346,9 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
   groups();
   streaming_ = {};
   f_.pop_level();
+  cc_.bind(undone_);
   merge_accumulators();
+  if (leaves_rest_) return;
   cc_.test(left_, left_);
   cc_.jz(reduced);
   if (!apart) return;
@@ -478,8 +496,14 @@ bool VectorLoop::knows(std::span<ir::Value* const> values) const {
 }
 
 int VectorLoop::scalar_below() const {
-  if (d_.has_inner_loop || d_.has_check || d_.ops > 16 || f_.depth() == 0) return 0;
+  if (d_.has_inner_loop || (d_.has_check && !d_.has_gather) || d_.check_after_store || d_.ops > 16 || f_.depth() == 0)
+    return 0;
   return d_.has_gather ? 16 : lanes_;
+}
+
+bool VectorLoop::may_leave_rest() const {
+  return !avx512_ && d_.has_gather && !d_.has_varying_if && !masked_only_ && !loop_.results.empty() &&
+         scalar_below() > 0;
 }
 
 namespace {
@@ -529,11 +553,20 @@ void Function::simd_loop(VectorLoop& vector, const ir::Op& op, Bounds bounds, st
   // Short rows fall through: where they end no jump is foreseen that did not have to be, and the ends of many rows are
   // learned by heart. Zen 4, 32768 rows of two elements on average, one thread: 55 us, 157 with one more jump each.
   asmjit::Label longer = cc_.newLabel(), done = cc_.newLabel();
+  // The loop for short rows also does what whole groups leave of longer ones.
+  const bool rest = vector.may_leave_rest();
+  asmjit::Label turn = cc_.newLabel();
+  x86::Gp from = bounds.lower;
+  if (rest) {
+    from = cc_.newGpq("from");
+    cc_.mov(from, bounds.lower);
+  }
   const int in_one = vector.one_vector_up_to();
   const bool in_turn = in_one < few - 1;
   const auto one_by_one = [&] {
     // Short rows inside another loop: setting up vectors costs more than it gains.
     Bounds short_row = bounds;
+    short_row.lower = from;
     short_row.most = few - 1;
     sequential_loop(op, short_row, carried);
   };
@@ -545,6 +578,7 @@ void Function::simd_loop(VectorLoop& vector, const ir::Op& op, Bounds bounds, st
     cc_.jle(done);
   };
   leave_if_none();
+  cc_.bind(turn);
   if (!bounds.clamped) bounds.least = 1;
   if (in_one > 0) {
     Bounds few_lanes = bounds;
@@ -566,7 +600,13 @@ void Function::simd_loop(VectorLoop& vector, const ir::Op& op, Bounds bounds, st
     }
     Bounds enough = bounds;
     enough.least = few;
-    vector.emit(enough, carried);
+    if (rest) {
+      cc_.mov(from, vector.emit_groups(enough, carried));
+      cc_.cmp(from, bounds.end);
+      cc_.jne(turn);
+    } else {
+      vector.emit(enough, carried);
+    }
     cc_.jmp(done);
   });
   cc_.bind(done);

@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -33,6 +34,11 @@ class VectorLoop {
   /// Can the loop run in lanes?
   static bool supports(Function&, const ir::Op& loop);
   void emit(const Function::Bounds&, std::span<const x86::Reg> carried);
+  /// Only whole groups of lanes, of which there has to be one; the iteration behind them.
+  x86::Gp emit_groups(const Function::Bounds&, std::span<const x86::Reg> carried);
+  /// Is what whole groups leave better done one by one? With AVX2 lanes of gathers are loaded one by one anyway, and
+  /// masks around that cost more than they save.
+  bool may_leave_rest() const;
   /// With fewer iterations than this scalar code is faster; 0: never.
   int scalar_below() const;
   /// Up to so many, which one vector holds, that is faster than scalar code even so; 0: none.
@@ -107,6 +113,7 @@ class VectorLoop {
   bool in_group(size_t k) const;
   void merge_accumulators();
   void plan_targets(const ir::Block&, const std::vector<Regs>& carried);
+  bool is_checked_behind(const ir::Op&) const;
   const ir::Value* sum_before(const ir::Value& next, const ir::Value& carried) const;
 
   // Results (vector_reduce.cpp).
@@ -267,6 +274,7 @@ class VectorLoop {
     Regs index;           // gather: byte or scaled offsets
     int index_bytes = 8;  // 4: sign-extended by the gather itself
     uint32_t shift = 0;
+    const ir::Value* indices = nullptr;  // of a gather whose index is one value at that scale
   };
   Place place(const ir::Op&);
   void load(const ir::Op&);
@@ -321,6 +329,20 @@ class VectorLoop {
   /// Calls f(lane, address) for each active lane, in order.
   void each_lane(const Place&, int u, const std::function<void(int, x86::Mem)>& f);
   x86::Reg load_by_lane(const ir::Op&, const Place&, int u);
+
+  // Indices out of arrays (vector_index.cpp).
+  std::array<const ir::Op*, 2> index_comparisons(const ir::Op& check) const;
+  void find_index_tests();
+  bool may_take_as_is(const ir::Op& wrap, const ir::Op& check, const ir::Value* extent) const;
+  /// Is the op part of a test of an index, which the check makes as a whole? What it wraps is the index itself then.
+  bool left_to_test(const ir::Op&);
+  /// False: it is another check.
+  bool test_index(const ir::Op& check);
+  /// Of what lanes load one by one the indices are better loaded one by one, too, than taken out of a vector.
+  void note_loaded(const ir::Op& load, const Place&);
+  /// Where the indices were loaded from, whose value is `index` then; null: they are computed.
+  const Place* place_of_indices(const ir::Value*& index) const;
+  x86::Gp load_index(const ir::Value& index, const Place&, int u, size_t lane);
 
   // Every other element (vector_strided.cpp), upwards or downwards.
   enum Order : uint32_t { kOneOfTwo = ~0U - 4, kPairsLow, kPairsHigh, kEven, kOdd, kTransposed = ~0U - 256 };
@@ -439,9 +461,14 @@ class VectorLoop {
   int64_t step_ = 1;
   x86::Gp failed_;
   asmjit::Label replay_;
+  asmjit::Label undone_;  // where a group goes that stored nothing and added nothing, to be done otherwise
   asmjit::Label ending_;  // of what does the iterations that whole groups leave
   bool repeats_ = false;  // it does some of them twice
+  bool leaves_rest_ = false;
   bool may_replay_ = false;
+  bool stores_ = false;              // or updates, in the loop or one inside
+  std::set<const ir::Op*> by_test_;  // in the pass being emitted
+  std::map<uint32_t, Place> loaded_;
   std::map<int, x86::Mem> scratch_;
   x86::Mem addresses_;  // of what the innermost loop being emitted asks for
 };

@@ -75,6 +75,7 @@ VectorLoop::Place VectorLoop::place(const ir::Op& op) {
       (only.known == 1 || only.known == 2 || only.known == 4 || only.known == 8)) {
     const ir::Value* index = terms[0].first;
     const bool narrow = d_.narrow_index(index);
+    p.indices = index;
     p.index = get(narrow ? index->op->operands[0] : index);
     p.index_bytes = narrow ? 4 : 8;
     p.shift = only.known == 8 ? 3 : only.known == 4 ? 2 : only.known == 2 ? 1 : 0;
@@ -156,7 +157,10 @@ void VectorLoop::load(const ir::Op& op) {
     return;
   }
   const Place p = place(op);
-  if (p.kind == Place::Kind::contiguous) prefetch_rows(op, p);
+  if (p.kind == Place::Kind::contiguous) {
+    prefetch_rows(op, p);
+    note_loaded(op, p);
+  }
   if (every_other(p, stored) && (p.stride > 0 || exec_.all)) {
     if (const ir::Op* other = neighbour_to_load(op)) {
       Regs r, others;
@@ -441,9 +445,11 @@ x86::Vec VectorLoop::load_each(DType t, const Place& p, int u) {
   x86::Mem group = lane_group(p, u);
   if (group.hasIndex()) group = x86::ptr(base_of(group));
   std::vector<x86::Mem> at(lanes, group);
+  const ir::Value* index = p.indices;
+  const Place* from = p.kind == Place::Kind::gather ? place_of_indices(index) : nullptr;
   if (p.kind == Place::Kind::gather) {
-    const std::vector<x86::Gp> words = lane_indices(p, u);
-    for (size_t l = 0; l < lanes; ++l) at[l].setIndex(words[l], p.shift);
+    const std::vector<x86::Gp> words = from ? std::vector<x86::Gp>() : lane_indices(p, u);
+    for (size_t l = 0; l < words.size(); ++l) at[l].setIndex(words[l], p.shift);
   } else if (p.stride_known) {
     for (size_t l = 0; l < lanes; ++l) at[l].addOffset(static_cast<int64_t>(l) * p.stride);
   } else {
@@ -464,6 +470,7 @@ x86::Vec VectorLoop::load_each(DType t, const Place& p, int u) {
   const size_t in_half = 16 / static_cast<size_t>(size);
   std::vector<x86::Xmm> halves;
   for (size_t l = 0; l < lanes; ++l) {
+    if (from) at[l].setIndex(load_index(*index, *from, u, l), p.shift);
     if (l % in_half == 0) {
       halves.push_back(cc_.newXmm());
       cc_.emit(size == 8 ? Id::kIdVmovsd : Id::kIdVmovss, halves.back(), at[l]);

@@ -25,6 +25,7 @@ void VectorLoop::pure(const ir::Op& op) {
   const DType from = op.operands[0]->type.dtype;
   if (f_.module().uses[v->id] == 0 || d_.narrow_index(v)) return;
   if (op.code == Opcode::mul_ && f_.deferred(op)) return;
+  if (left_to_test(op)) return;
   if (negates_for_fma(v) || predicated(v) || under_mask(op) || merges_sum(op)) return;
   if ((op.code == Opcode::add_ || op.code == Opcode::sub_) && is_float(t) && fused(op)) return;
   if (op.code == Opcode::fma_) {

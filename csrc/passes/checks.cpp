@@ -10,7 +10,8 @@
 // 3. Where something was written before the loops, a test of nothing but the region's scalars and extents goes in front
 //    of the first write.
 // 4. Bounds computed before the loops are trusted only together with the overflow conditions of their computation.
-// 5. A loop that is cheaper with its test than with another loop that finds the extremes of an array keeps it.
+// 5. A loop that is cheaper with its test than with another loop that finds the extremes of an array keeps it, and so
+//    do sums of rows.
 
 #include <algorithm>
 #include <map>
@@ -24,6 +25,7 @@
 #include "passes/extremes.h"
 #include "passes/host_loops.h"
 #include "passes/loops.h"
+#include "passes/overlap.h"
 #include "passes/range.h"
 #include "passes/requirement.h"
 #include "passes/subscripts.h"
@@ -132,7 +134,7 @@ class Checks {
     if (!requirement.add(*check.operands[0], true) || !requirement.exact() ||
         (check.check->kind != CheckKind::overflow_ && !extremes.cuts_exactly(path_to(check, outer), check) &&
          !(in_the_way = keeps_from_reduction(extremes, check))) ||
-        (extremes.inspected().size() > inspected && tests_in_place(mark, outer))) {
+        (extremes.inspected().size() > inspected && (tests_in_place(mark, outer) || tests_in_sums(check, outer)))) {
       drop_after(mark, outer);
       return false;
     }
@@ -170,6 +172,30 @@ class Checks {
     for (; op && op != mark; op = op->next) alone &= op->blocks.empty();
     for (op = outer.next; op; op = op->next) alone &= op->blocks.empty();
     return alone && (!mark || mark->blocks.empty());
+  }
+
+  /// Sums in lanes, one for each iteration of a parallel loop, over elements of arrays that are theirs alone: what the
+  /// test asks of a vector of indices costs less than to read all of them from memory twice. Not so where the test
+  /// would make the indices wider than what is summed up.
+  static bool tests_in_sums(const Op& check, const Op& outer) {
+    const Op* sums = ir::enclosing_loop(*check.parent);
+    if (!sums || sums == &outer || check.parent != &body_of(*sums) || ir::enclosing_loop(*sums->parent) != &outer)
+      return false;
+    if (!is_for(outer) || !outer.loop->parallel || outer.loop->simd) return false;
+    if (!is_for(*sums) || !sums->loop->simd || has_inner_loop(*sums) || sums->results.empty()) return false;
+    const bool wide = std::all_of(sums->results.begin(), sums->results.end(), [](const Value* v) {
+      return v->type.dtype == DType::bool_ || ir::size_of(v->type.dtype) == sizeof(int64_t);
+    });
+    bool stores = false, loads = false, own = true;
+    ir::walk(body_of(*sums), [&](const Op& op) { stores |= op.code == Opcode::store_ || op.code == Opcode::atomic_; });
+    std::set<const Value*> tested, seen;
+    origins(*check.operands[0], tested, seen);
+    for (const Value* v : tested) {
+      if (!v->op || v->op->code != Opcode::load_ || v->op->parent != &body_of(*sums)) continue;
+      loads = true;
+      own &= moves_access(*v->op, outer) || moves(*sums->operands[0], outer);
+    }
+    return wide && loads && own && !stores;
   }
 
   /// Is it what keeps an update of one element in all iterations from being a reduction, while the conditions around it

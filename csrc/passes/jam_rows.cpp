@@ -245,7 +245,8 @@ class Rows {
     remark(graph_, ir::Severity::note, kStage, loop.loc,
            std::to_string(kCopies) + " iterations of the loop at " + line_of(graph_, loop.loc) + " run together");
     const int64_t workers = graph_.workers > 0 ? graph_.workers : kWorkers;
-    jam_loop(graph_, ranges, loop, *order, kCopies, loop.loop->parallel ? kRowsEach * workers : 0);
+    const bool dealt_out = loop.loop->parallel && workers > 1;
+    jam_loop(graph_, ranges, loop, *order, kCopies, dealt_out ? kRowsEach * workers : 0);
     return true;
   }
 

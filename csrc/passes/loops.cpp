@@ -120,11 +120,12 @@ bool is_simple_for(const Op& op) {
   return is_for(op) && constant(*op.operands[2]) == 1 && left_by_yield_only(op) && op.loop->collapse == 1;
 }
 
-bool has_plain_body(const Op& loop) {
+bool has_plain_body(const Op& loop, bool may_check) {
   bool plain = true;
   ir::walk(body_of(loop), [&](const Op& op) {
     plain &= ir::is_pure(op.code) || op.code == Opcode::load_ || op.code == Opcode::store_ || op.code == Opcode::if_ ||
-             op.code == Opcode::for_ || op.code == Opcode::yield_ || op.code == Opcode::poll_;
+             op.code == Opcode::for_ || op.code == Opcode::yield_ || op.code == Opcode::poll_ ||
+             (may_check && op.code == Opcode::check_);
   });
   return plain;
 }

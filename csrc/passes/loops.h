@@ -71,7 +71,7 @@ bool left_by_yield_only(const ir::Op& loop);
 /// A `for` by steps of one that ends where it says, and is no part of a nest that is collapsed.
 bool is_simple_for(const ir::Op&);
 /// Nothing in the loop makes arrays, leaves it, or is somebody else's to see at once.
-bool has_plain_body(const ir::Op& loop);
+bool has_plain_body(const ir::Op& loop, bool may_check = false);
 
 /// The value of an integer or bool constant.
 std::optional<int64_t> constant(const ir::Value&);

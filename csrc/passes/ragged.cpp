@@ -1,5 +1,7 @@
 #include "passes/ragged.h"
 
+#include <algorithm>
+
 #include "passes/loops.h"
 #include "passes/subscripts.h"
 
@@ -96,6 +98,29 @@ bool find_terms(Ragged& nest) {
   return true;
 }
 
+size_t count_checks(const Op& loop) {
+  size_t count = 0;
+  ir::walk(body_of(loop), [&](const Op& op) { count += op.code == Opcode::check_; });
+  return count;
+}
+
+/// `0 <= index` and `index < extent`, or the latter alone where the former is known.
+std::optional<Ragged::Tested> tested_by(Op& check, const Ragged& nest) {
+  if (check.check->kind != ir::CheckKind::bounds_ || check.check->declines) return {};
+  const Value* condition = check.operands[0];
+  const auto both =
+      is(condition, Opcode::and_) ? std::vector<Value*>{condition->op->operands} : std::vector{check.operands[0]};
+  const auto below = std::find_if(both.begin(), both.end(), [](const Value* v) { return is(v, Opcode::lt_); });
+  if (below == both.end()) return {};
+  Value *index = (*below)->op->operands[0], *extent = (*below)->op->operands[1];
+  for (const Value* v : both) {
+    if (v == *below) continue;
+    if (!is(v, Opcode::ge_) || v->op->operands[0] != index || constant(*v->op->operands[1]) != 0) return {};
+  }
+  if (!index->op || !is_own(*index, *nest.sums) || !visible_before(*extent, *nest.rows)) return {};
+  return Ragged::Tested{&check, index, extent};
+}
+
 /// The rows' bounds follow each other, and what they sum up does not change while they do, whichever runs first.
 bool fits(Ragged& nest) {
   const Op &rows = *nest.rows, &sums = *nest.sums;
@@ -106,8 +131,15 @@ bool fits(Ragged& nest) {
   }
   if (writes_to(body_of(rows), *nest.begin.load->view())) return false;
   bool gathers = false, same = true;
-  for (const Op* op = body_of(sums).first; op; op = op->next) {
+  nest.tested.clear();
+  for (Op* op = body_of(sums).first; op; op = op->next) {
     if (op->code == Opcode::poll_ || op->code == Opcode::yield_) continue;
+    if (op->code == Opcode::check_) {
+      const auto tested = tested_by(*op, nest);
+      if (!tested) return false;
+      nest.tested.push_back(*tested);
+      continue;
+    }
     if (!ir::is_pure(op->code) && op->code != Opcode::load_) return false;
     for (const Value* v : op->operands) {
       same &= visible_before(*v, rows) || is_own(*v, sums) || (nest.counts && v == nest.low);
@@ -121,14 +153,14 @@ bool fits(Ragged& nest) {
     same &= !writes_to(body_of(rows), *op->view());
     for (const Value* term : op->terms()) gathers |= term->op && is_own(*term, sums);
   }
-  return gathers && same && find_terms(nest);
+  return gathers && same && nest.tested.size() == count_checks(rows) && find_terms(nest);
 }
 
 }  // namespace
 
 std::optional<Ragged> find_ragged(Op& rows) {
   if (!is_plain_loop(rows) || !rows.results.empty() || !rows.loop->parallel || rows.loop->simd ||
-      rows.loop->chunk != 0 || !has_plain_body(rows))
+      rows.loop->chunk != 0 || !has_plain_body(rows, /*may_check=*/true))
     return {};
   Ragged nest;
   nest.rows = &rows;

@@ -26,6 +26,12 @@ struct Ragged {
   bool wraps = false;
   std::vector<ir::Value*> caps;
   std::vector<ir::Value*> terms;  // of each sum, in its body
+  /// Checks in its body that an index is within an extent, which is known before the rows.
+  struct Tested {
+    ir::Op* check;
+    ir::Value *index, *extent;
+  };
+  std::vector<Tested> tested;
 };
 
 /// Sums at `rows`, as far as what they need is found in the graph: whether p ascends only the region knows.

@@ -330,7 +330,9 @@ class Tiler : Arithmetic {
       if (phase.loop) {
         kind = *phase.loop->loop;
         kind.carried.clear();
-        kind.parallel = kind.tiles = false;
+        // One worker has one tile: the rows keep the permission that a loop of tiles would have.
+        kind.parallel = kind.parallel && constant(*blocks_) == 1;
+        kind.tiles = false;
         kind.collapse = 1;
         kind.chunk = kind.le = 0;
         kind.threads = 0;

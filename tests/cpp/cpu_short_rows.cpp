@@ -111,6 +111,41 @@ TEST(ShortRows, MayEndBeforeTheyBegin) {
   }
 }
 
+/// y[i] = the sum of x[c[j]] for j from p[i] to p[i + 1], where each index is tested.
+std::string tested(const std::string& index) {
+  return "region @r(%m: i64, %p: i64[1,c], %c: " + index +
+         "[1,c], %x: f64[1,c], %y: f64[1,c]) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n"
+         "  %s0 = const 0.0 : f64\n  %nx = dim 0 %x : i64\n"
+         "  for parallel annotated %i = %zero to %m step %one {\n    %b = load %p[%i] : i64\n"
+         "    %e = load %p[%i + 1] : i64\n"
+         "    %s = for simd annotated %j = %b to %e step %one carry(sum %t = %s0) : f64 {\n      %k" +
+         (index == "i64" ? "" : "0") + " = load %c[%j] : " + index + "\n" +
+         (index == "i64" ? "" : "      %k = cast %k0 : i64\n") +
+         "      %w = wrap %k, %nx : i64\n      %low = ge %w, %zero : bool\n      %high = lt %w, %nx : bool\n"
+         "      %inside = and %low, %high : bool\n      check bounds %inside info(%k, %zero, %nx) state()\n"
+         "      %g = load %x[%w] : f64\n      %u = add %t, %g : f64\n      yield %u\n    }\n"
+         "    store %s, %y[%i]\n    yield\n  }\n  yield\n}\n";
+}
+
+TEST(ShortRows, IndicesOutOfArraysAreTestedAsAWhole) {
+  const auto count = [](const std::string& listing, const std::string& what) {
+    const std::regex found(what);
+    return std::distance(std::sregex_iterator(listing.begin(), listing.end(), found), std::sregex_iterator());
+  };
+  for (const char* index : {"i64", "i32", "u32"}) {
+    auto graph = ir::parse(tested(index));
+    EXPECT_EQ(ir::verify(*graph), "");
+    const std::string avx2 = code_of(*graph, Isa::avx2)->listing();
+    // Wrapped and compared by one comparison; no index is taken out of a vector, and no mask does the rest.
+    EXPECT_EQ(count(avx2, "vpcmpgtq"), 1) << avx2;
+    EXPECT_EQ(count(avx2, "vmovmskpd"), 1) << avx2;
+    EXPECT_EQ(count(avx2, "vpextrq"), 0) << avx2;
+    EXPECT_EQ(count(avx2, "vmaskmov"), 0) << avx2;
+    const std::string avx512 = code_of(*graph, Isa::avx512)->listing();
+    EXPECT_EQ(count(avx512, "kortestb k(\\d), k\\1\njnc "), 1) << avx512;
+  }
+}
+
 /// y[i] = the sum of v[j] for j from p[i] to p[i + 1], counted from 0 if so.
 std::string side_by_side(const std::string& type, const std::string& rows, bool counts) {
   return "region @r(%m: i64, %p: i32[1,c], %v: " + type + "[1,c], %y: " + type +

@@ -87,8 +87,8 @@ def rows_of(kind: str, rng: Any) -> Any:
     if kind == "few hold all":
         return pointers(np.where(rng.random(ROWS) < 0.01, 60, 0), np.int32)
     ptr = pointers(rng.poisson(2, ROWS), np.int32)
-    moved = rng.integers(0, ROWS, 300)
-    ptr[moved] = rng.integers(0, ptr[-1] + 1, 300)
+    moved = rng.integers(0, ROWS, 40)
+    ptr[moved] = rng.integers(0, ptr[-1] + 1, 40)
     return ptr
 
 

@@ -246,22 +246,32 @@ x86::Gp Function::running_pointer(const Form& form, const Stride& s, size_t dept
     if (s.constant() && level.step_known && fits(s.known * level.step)) {
       advance.imm = s.known * level.step;
     } else {
-      advance.by = cc_.newGpq();
-      cc_.mov(advance.by, stride_reg(form.view, s));
-      if (!level.step_known) {
-        cc_.imul(advance.by, level.step_reg);
-      } else if (fits(level.step)) {
-        cc_.imul(advance.by, advance.by, static_cast<int32_t>(level.step));
-      } else {
-        x86::Gp step = cc_.newGpq();
-        load_imm(step, level.step);
-        cc_.imul(advance.by, step);
-      }
+      advance.by = step_of(form, s, level);
     }
   });
   level.advances.push_back(advance);
   level.pointers.emplace(std::move(key), pointer);
   return pointer;
+}
+
+/// What a pointer of this stride goes on by in an iteration: one register for all pointers of the loop.
+x86::Gp Function::step_of(const Form& form, const Stride& s, Level& level) {
+  std::vector<int64_t> key = key_of({-2, form.view->id});
+  append(key, s);
+  const auto [known, fresh] = level.pointers.try_emplace(std::move(key), cc_.newGpq());
+  const x86::Gp by = known->second;
+  if (!fresh) return by;
+  cc_.mov(by, stride_reg(form.view, s));
+  if (!level.step_known) {
+    cc_.imul(by, level.step_reg);
+  } else if (level.step != 1 && fits(level.step)) {
+    cc_.imul(by, by, static_cast<int32_t>(level.step));
+  } else if (level.step != 1) {
+    x86::Gp step = cc_.newGpq();
+    load_imm(step, level.step);
+    cc_.imul(by, step);
+  }
+  return by;
 }
 
 x86::Mem Function::address(const Form& form) {

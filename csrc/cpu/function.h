@@ -308,6 +308,7 @@ class Function {
   void set_bool(x86::Gp to, Flags);
   void jump(Flags, bool when, asmjit::Label to);
   x86::Gp partial_address(const Form&, size_t depth);
+  x86::Gp step_of(const Form&, const Stride&, Level&);
   x86::Gp running_pointer(const Form&, const Stride&, size_t depth);
   x86::Gp add_term(x86::Gp base, const Form&, const ir::Value* term, const Stride&);
   bool may_fuse(const ir::Op&) const;

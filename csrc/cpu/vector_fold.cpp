@@ -55,9 +55,14 @@ std::vector<x86::Mem> VectorLoop::take_folded(const ir::Value* v) {
 }
 
 bool VectorLoop::negates_for_fma(const ir::Value* v) const {
-  if (!varying(v) || !v->op || v->op->code != Opcode::neg_ || f_.module().uses[v->id] != 1) return false;
+  if (!v->op || v->op->code != Opcode::neg_ || f_.module().uses[v->id] != 1) return false;
   const ir::Op& user = *f_.module().user[v->id];
-  return user.code == Opcode::fma_ && user.parent == v->op->parent;
+  if (user.code != Opcode::fma_ || user.parent != v->op->parent) return false;
+  if (varying(v)) return true;
+  // What goes into all lanes as it is loaded.
+  const ir::Value* of = v->op->operands[0];
+  return varying(user.result()) && of->op && of->op->code == Opcode::load_ && of->op->parent == user.parent &&
+         f_.module().uses[of->id] == 1 && is_float(v->type.dtype) && bytes(v->type.dtype) >= 32;
 }
 
 bool VectorLoop::fused(const ir::Op& op) {

@@ -38,8 +38,11 @@ bool VectorLoop::supports(Function& f, const ir::Op& loop) {
 
 VectorLoop::VectorLoop(Function& f, const ir::Op& loop)
     : f_(f), cc_(f.cc()), loop_(loop), d_(loop), avx512_(f.avx512()) {
-  ir::walk(*loop.blocks[0],
-           [&](const ir::Op& op) { stores_ |= op.code == Opcode::store_ || op.code == Opcode::atomic_; });
+  ir::walk(*loop.blocks[0], [&](const ir::Op& op) {
+    if (op.code != Opcode::store_ && op.code != Opcode::atomic_) return;
+    stores_ = true;
+    stores_inside_ |= ir::enclosing_loop(*op.parent) != &loop;
+  });
   choose_shape();
 }
 
@@ -321,8 +324,11 @@ void VectorLoop::iteration(bool masked) {
 void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced) {
   begin_pass(main_unroll_, false);
   undone_ = cc_.newLabel();
+  // A store under a mask takes a dozen instructions on AMD's processors: not for whole vectors that are left.
+  const bool singly = stores_inside_ && !avx512_ && unroll_ > 1 && !worth_streaming_.isValid();
+  asmjit::Label single = cc_.newLabel();
   cc_.cmp(left_, lanes_ * unroll_);
-  cc_.jb(ending_);
+  cc_.jb(singly ? single : ending_);
   for (size_t k = 0; k < accumulators_.size(); ++k) {
     if (in_group(k) || starts_at_zero(k)) continue;
     for (size_t u = 1; u < accumulators_[k].size(); ++u) f_.move(accumulators_[k][u], accumulators_[k][0]);
@@ -351,13 +357,20 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
   if (leaves_rest_) return;
   cc_.test(left_, left_);
   cc_.jz(reduced);
-  if (!apart) return;
-  // A loop that waits for memory is faster where it goes through each line of every array in turn.
-  cc_.jmp(ending_);
-  cc_.bind(stream_only);
+  if (apart) {
+    // A loop that waits for memory is faster where it goes through each line of every array in turn.
+    cc_.jmp(ending_);
+    cc_.bind(stream_only);
+    stream_only_ = true;
+  } else if (singly) {
+    cc_.bind(single);
+    cc_.cmp(left_, lanes_);
+    cc_.jb(ending_);
+  } else {
+    return;
+  }
   begin_pass(1, false);
   enter_level(bounds);
-  stream_only_ = true;
   groups();
   stream_only_ = false;
   f_.pop_level();

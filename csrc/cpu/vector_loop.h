@@ -466,8 +466,8 @@ class VectorLoop {
   bool repeats_ = false;  // it does some of them twice
   bool leaves_rest_ = false;
   bool may_replay_ = false;
-  bool stores_ = false;              // or updates, in the loop or one inside
-  std::set<const ir::Op*> by_test_;  // in the pass being emitted
+  bool stores_ = false, stores_inside_ = false;  // or updates, in the loop or one inside; in one inside
+  std::set<const ir::Op*> by_test_;              // in the pass being emitted
   std::map<uint32_t, Place> loaded_;
   std::map<int, x86::Mem> scratch_;
   x86::Mem addresses_;  // of what the innermost loop being emitted asks for

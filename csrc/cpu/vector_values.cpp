@@ -132,6 +132,8 @@ bool VectorLoop::serves_lanes(const ir::Op& op) const {
     case Opcode::div_:
     case Opcode::fma_:
       return varying(user.result());
+    case Opcode::neg_:
+      return negates_for_fma(user.result());
     default:
       return false;
   }
@@ -148,6 +150,7 @@ bool VectorLoop::is_scaled_load(const ir::Op& op) const {
 }
 
 bool VectorLoop::into_lanes(const ir::Op& op) {
+  if (op.code == Opcode::neg_ && negates_for_fma(op.result())) return true;
   if (is_scaled_load(op)) {
     const Regs x = get(op.operands[0]), y = get(op.operands[1]);
     const x86::Reg r = real_op(op.code, op.result()->type.dtype, x[0], y[0], {});

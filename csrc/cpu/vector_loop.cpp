@@ -369,6 +369,7 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
   } else {
     return;
   }
+  undone_ = ending_;
   begin_pass(1, false);
   enter_level(bounds);
   groups();

@@ -98,6 +98,22 @@ bool find_terms(Ragged& nest) {
   return true;
 }
 
+/// Where indices are tested, a load that names its element by anything else of the iteration might not be in the array
+/// where a test fails.
+bool load_at_tested(const Ragged& nest) {
+  bool tested = true;
+  ir::walk(body_of(*nest.sums), [&](const Op& op) {
+    if (op.code != Opcode::load_ || nest.tested.empty()) return;
+    for (const Value* term : op.terms()) {
+      const auto is_term = [&](const Ragged::Tested& at) { return at.index == term; };
+      if (!is_own(*term, *nest.sums) || term == induction(*nest.sums)) continue;
+      tested &= std::any_of(nest.tested.begin(), nest.tested.end(), is_term) && op.terms().size() == 1 &&
+                op.access->offset.size() == 1 && op.access->offset[0] == 0;
+    }
+  });
+  return tested;
+}
+
 size_t count_checks(const Op& loop) {
   size_t count = 0;
   ir::walk(body_of(loop), [&](const Op& op) { count += op.code == Opcode::check_; });
@@ -153,7 +169,7 @@ bool fits(Ragged& nest) {
     same &= !writes_to(body_of(rows), *op->view());
     for (const Value* term : op->terms()) gathers |= term->op && is_own(*term, sums);
   }
-  return gathers && same && nest.tested.size() == count_checks(rows) && find_terms(nest);
+  return gathers && same && nest.tested.size() == count_checks(rows) && load_at_tested(nest) && find_terms(nest);
 }
 
 }  // namespace

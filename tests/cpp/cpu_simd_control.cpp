@@ -34,6 +34,28 @@ TEST(CpuSimd, DotAndFriends) {
   }
 }
 
+TEST(CpuSimd, ChecksInFrontOfALoopThatStores) {
+  // Whole vectors behind the main loop run without a mask, until a check fails: the masked loop tells where.
+  const std::string text = in_loop(
+      "%c: i64[1,c], %x: f64[1,c], %a: f64[2,c], %m: i64, %n: i64", "sum %s = %f0", "f64",
+      "    %k = load %c[%i] : i64\n    %low = ge %k, %zero : bool\n    %high = lt %k, %size : bool\n"
+      "    %ok = and %low, %high : bool\n    check bounds %ok info(%k, %zero, %size) state(%f0)\n"
+      "    %g = load %x[%k] : f64\n    %q = for %r = %zero to %m step %one carry(%z = %f0) : f64 {\n      %v = load "
+      "%a[%r, %i] : f64\n"
+      "      %w = mul %v, %g : f64\n      store %w, %a[%r, %i]\n      %y = add %z, %w : f64\n      yield %y\n    }\n"
+      "    %t = add %s, %q : f64\n    yield %t\n",
+      "  %size = dim 0 %x : i64\n");
+  for (int64_t n : {3, 7, 16, 22, 23, 31, 45}) {
+    for (int64_t wrong = 0; wrong <= n; ++wrong) {  // n: none
+      std::vector<int64_t> index;
+      for (int64_t i = 0; i < n; ++i) index.push_back(i == wrong ? 9 : i * 5 % 9);
+      expect_same(text, {array_arg(index, {n}), array_arg(wave<double>(9)), array_arg(wave<double>(3 * n), {3, n}),
+                         scalar_arg(word(int64_t{3})), scalar_arg(word(n))});
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(CpuSimd, EveryCombinerOnEveryType) {
   for (const char* type : {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "bool"}) {
     const DType t = ir::parse("region @r(%x: " + std::string(type) + ") {\n yield\n}")->body->args[0]->type.dtype;

@@ -173,6 +173,40 @@ def test_blocks_of_rows(program: Callable[..., None], threads: int, isa: None) -
     assert agree(program, compiled, (ptr * 0, idx, val, x[:0], y)) is None
 
 
+def next_one(ptr: Any, idx: Any, val: Any, x: Any, y: Any) -> None:
+    # pragma parallel for
+    for i in range(len(y)):
+        s = 0.0
+        # pragma simd
+        for j in range(ptr[i], ptr[i + 1]):
+            s += val[j] * x[idx[j] + 1]
+        y[i] = s
+
+
+def of_a_matrix(ptr: Any, idx: Any, val: Any, x: Any, y: Any) -> None:
+    m = x[:300].reshape(100, 3)
+    # pragma parallel for
+    for i in range(len(y)):
+        s = 0.0
+        # pragma simd
+        for j in range(ptr[i], ptr[i + 1]):
+            s += val[j] * m[idx[j] // 3, 2]
+        y[i] = s
+
+
+@pytest.mark.parametrize("program", [next_one, of_a_matrix], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("index", ["u4", "i4", "i8"])
+def test_blocks_of_rows_that_load_beside_what_is_tested(program: Callable[..., None], index: str, isa: None) -> None:
+    compiled = appy.jit(strict=True, threads=1)(program)
+    lengths = np.random.default_rng(4).poisson(1.5, MANY)
+    ptr, idx, val, x, y = arrays(lengths, 300, index, "f8", 4)
+    idx[idx == 299] = 0
+    assert agree(program, compiled, (ptr, idx, val, x, y)) is None
+    for wrong in (len(idx) // 2, 17):
+        idx[wrong] = 2**31 - 3
+        assert agree(program, compiled, (ptr, idx, val, x, y)) is IndexError
+
+
 @pytest.mark.parametrize("index", ["i8", "i4", "u4"])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_nothing_else_is_read(index: str, dtype: str, isa: None) -> None:

@@ -70,7 +70,7 @@ void Function::emit_check(const ir::Op& op) {
     leave(runtime::Status::failed);
   });
   if (const ir::Op* wrap = tested_wrap(op)) {
-    wrap_or_jump(*wrap, failed);
+    wrap_or_jump(*wrap, op, failed);
   } else {
     jump_if(op.operands[0], false, failed);
   }

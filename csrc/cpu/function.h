@@ -302,8 +302,10 @@ class Function {
   /// The wrap whose result the check tests first of all, so that it can be left to the check; or null.
   const ir::Op* tested_wrap(const ir::Op& check) const;
   bool is_wrapped_by_its_test(const ir::Op& wrap) const;
-  /// Wraps an index, or jumps where it is out of range.
-  void wrap_or_jump(const ir::Op& wrap, asmjit::Label failed);
+  /// Wraps an index, or jumps where it is out of range: in the register that it was loaded into, where nothing but the
+  /// check needs it as it was.
+  void wrap_or_jump(const ir::Op& wrap, const ir::Op& check, asmjit::Label failed);
+  bool may_wrap_in_place(const ir::Op& wrap, const ir::Op& check) const;
   Flags overflow(const ir::Op&);
   void set_bool(x86::Gp to, Flags);
   void jump(Flags, bool when, asmjit::Label to);

@@ -532,17 +532,30 @@ bool Function::is_wrapped_by_its_test(const ir::Op& wrap) const {
   return op && op->code == Opcode::check_ && tested_wrap(*op) == &wrap;
 }
 
-void Function::wrap_or_jump(const ir::Op& wrap, asmjit::Label failed) {
+bool Function::may_wrap_in_place(const ir::Op& wrap, const ir::Op& check) const {
+  const ir::Value* index = wrap.operands[0];
+  const auto in_check = std::count(check.operands.begin(), check.operands.end(), index);
+  return index->op && index->op->code == Opcode::load_ && index->op->parent == wrap.parent &&
+         static_cast<int64_t>(m_.uses[index->id]) == in_check + 1;
+}
+
+void Function::wrap_or_jump(const ir::Op& wrap, const ir::Op& check, asmjit::Label failed) {
   // One comparison of unsigned words finds what is negative and what is too large.
-  x86::Gp to = cc_.newGpq();
   const asmjit::Operand n = gp_or_imm(wrap.operands[1]);
-  cc_.mov(to, gp(wrap.operands[0]));
+  const bool in_place = may_wrap_in_place(wrap, check);
+  x86::Gp to = in_place ? gp(wrap.operands[0]) : cc_.newGpq();
+  if (!in_place) cc_.mov(to, gp(wrap.operands[0]));
   asmjit::Label back = cc_.newLabel();
-  asmjit::Label outside = cold([this, to, n, back, failed] {
+  asmjit::Label outside = cold([this, to, n, back, failed, in_place] {
+    asmjit::Label wrong = cc_.newLabel();
     cc_.emit(x86::Inst::kIdAdd, to, n);
     cc_.emit(x86::Inst::kIdCmp, to, n);
-    cc_.jae(failed);
+    cc_.jae(in_place ? wrong : failed);
     cc_.jmp(back);
+    if (!in_place) return;
+    cc_.bind(wrong);
+    cc_.emit(x86::Inst::kIdSub, to, n);  // who is told wants the index as it was
+    cc_.jmp(failed);
   });
   cc_.emit(x86::Inst::kIdCmp, to, n);
   cc_.jae(outside);

@@ -155,7 +155,6 @@ void Divergence::find_narrow_indices() {
 }
 
 void Divergence::survey() {
-  bool stored = false;
   auto widen = [&](ir::DType t) {
     if (t != ir::DType::bool_) widest = std::max(widest, ir::size_of(t));
   };
@@ -163,10 +162,12 @@ void Divergence::survey() {
   ir::walk(*loop_.blocks[0], [&](ir::Op& op) {
     if (op.code == Opcode::check_) {
       has_check = true;
-      check_after_store |= stored;
+      check_after_store |= stores;
     }
     has_alloc |= op.code == Opcode::alloc_;
-    stored |= op.code == Opcode::store_ || op.code == Opcode::atomic_;
+    const bool updates = op.code == Opcode::store_ || op.code == Opcode::atomic_;
+    stores |= updates;
+    stores_inside |= updates && ir::enclosing_loop(*op.parent) != &loop_;
     if (op.code == Opcode::for_ || op.code == Opcode::while_) {
       has_inner_loop = true;
       if (divergent(&op) && op.code == Opcode::for_) {
@@ -177,12 +178,12 @@ void Divergence::survey() {
         unsupported_loop |= !unit;
       }
       // A later iteration of the inner loop checks after an earlier one stored.
-      bool checks = false, stores = false;
+      bool checks = false, changes = false;
       ir::walk(*op.blocks[0], [&](ir::Op& inner) {
         checks |= inner.code == Opcode::check_;
-        stores |= inner.code == Opcode::store_ || inner.code == Opcode::atomic_;
+        changes |= inner.code == Opcode::store_ || inner.code == Opcode::atomic_;
       });
-      check_after_store |= checks && stores;
+      check_after_store |= checks && changes;
     }
     if (op.code == Opcode::for_ && is_innermost(op)) {
       const auto count =

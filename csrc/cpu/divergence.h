@@ -35,6 +35,7 @@ class Divergence {
   bool has_alloc = false;
   bool has_check = false;
   bool has_gather = false;
+  bool stores = false, stores_inside = false;  // or updates; in a loop inside
   bool check_after_store = false;
   bool own_break = false;         // a break out of the simd loop itself
   bool unsupported_loop = false;  // an inner for whose per-lane trip count needs a division

@@ -294,11 +294,10 @@ class Function {
   bool fused(const ir::Op&, x86::Xmm to);
   asmjit::Operand gp_or_imm(const ir::Value*);
   Flags compare(const ir::Op&);
-  /// 0 <= index and index < extent, which is one comparison of unsigned words; index is null for other conditions.
-  struct IndexTest {
-    const ir::Value *index = nullptr, *extent = nullptr;
-  };
-  IndexTest index_test(const ir::Value* condition) const;
+  /// A number that is known not to be negative: an extent, or a constant.
+  bool is_extent(const ir::Value*) const;
+  /// The test of an index that is one comparison of unsigned words.
+  std::optional<ir::IndexTest> index_test(const ir::Value* condition) const;
   /// The wrap whose result the check tests first of all, so that it can be left to the check; or null.
   const ir::Op* tested_wrap(const ir::Op& check) const;
   bool is_wrapped_by_its_test(const ir::Op& wrap) const;

@@ -493,31 +493,25 @@ Flags Function::compare(const ir::Op& op) {
   }
 }
 
-Function::IndexTest Function::index_test(const ir::Value* condition) const {
-  const ir::Op* op = condition->op;
-  if (!op || op->code != Opcode::and_ || bound(condition) || !deferred(*op)) return {};
-  const auto test = [&](const ir::Value* v, Opcode code) {
-    const bool unused_yet = v->op && v->op->code == code && !bound(v) && deferred(*v->op);
-    return unused_yet && ir::is_signed(v->op->operands[0]->type.dtype) ? v->op : nullptr;
-  };
-  for (size_t side = 0; side < 2; ++side) {
-    const ir::Op *low = test(op->operands[side], Opcode::ge_), *high = test(op->operands[1 - side], Opcode::lt_);
-    if (!low || !high || low->operands[0] != high->operands[0]) continue;
-    const ir::Value *zero = low->operands[1], *n = high->operands[1];
-    if (!is_const(zero) || const_int(zero) != 0) continue;
-    const bool is_extent = is_const(n) ? const_int(n) >= 0 : n->op && n->op->code == Opcode::dim_;
-    if (is_extent) return {low->operands[0], n};
-  }
-  return {};
+bool Function::is_extent(const ir::Value* v) const {
+  return is_const(v) ? const_int(v) >= 0 : v->op && v->op->code == Opcode::dim_;
+}
+
+std::optional<ir::IndexTest> Function::index_test(const ir::Value* condition) const {
+  const auto test = ir::index_test(*condition);
+  const auto unused_yet = [&](const ir::Op* op) { return !bound(op->result()) && deferred(*op); };
+  const bool one_comparison = test && unused_yet(condition->op) && unused_yet(test->low) && unused_yet(test->high) &&
+                              ir::is_signed(test->index->type.dtype) && is_extent(test->extent);
+  return one_comparison ? test : std::nullopt;
 }
 
 const ir::Op* Function::tested_wrap(const ir::Op& check) const {
   if (vector_) return nullptr;  // there checks are the lanes' business
-  const IndexTest test = index_test(check.operands[0]);
-  const ir::Op* wrap = test.index ? test.index->op : nullptr;
-  if (!wrap || wrap->code != Opcode::wrap_ || wrap->parent != check.parent || wrap->operands[1] != test.extent)
+  const auto test = index_test(check.operands[0]);
+  const ir::Op* wrap = test ? test->index->op : nullptr;
+  if (!wrap || wrap->code != Opcode::wrap_ || wrap->parent != check.parent || wrap->operands[1] != test->extent)
     return nullptr;
-  const auto uses_it = [&](const ir::Value* v) { return v == test.index; };
+  const auto uses_it = [&](const ir::Value* v) { return v == test->index; };
   if (std::any_of(check.operands.begin(), check.operands.end(), uses_it)) return nullptr;
   for (const ir::Op* op = wrap->next; op != &check; op = op->next) {
     if (!op || !ir::is_pure(op->code)) return nullptr;
@@ -623,8 +617,8 @@ void Function::jump_if(const ir::Value* condition, bool when, asmjit::Label to) 
         return jump_if(op.operands[0], !when, to);
       case Opcode::and_:
       case Opcode::or_: {
-        if (const IndexTest test = index_test(condition); test.index) {
-          cc_.emit(x86::Inst::kIdCmp, gp(test.index), gp_or_imm(test.extent));
+        if (const auto test = index_test(condition)) {
+          cc_.emit(x86::Inst::kIdCmp, gp(test->index), gp_or_imm(test->extent));
           return jump({x86::CondCode::kB}, when, to);
         }
         asmjit::Label skip = cc_.newLabel();

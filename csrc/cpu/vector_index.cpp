@@ -4,7 +4,6 @@
 // negative ones is left out: the first vector that holds one outside [0, extent) is computed again, and what follows
 // it, by the code for the rest of the loop, which wraps and fails as Python does.
 #include <algorithm>
-#include <array>
 
 #include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
@@ -27,19 +26,13 @@ bool is_loaded(const ir::Value* v) {
 
 }  // namespace
 
-/// The comparisons 0 <= index and index < extent that the check's condition consists of, or none.
-std::array<const ir::Op*, 2> VectorLoop::index_comparisons(const ir::Op& check) const {
-  const ir::Value* both = check.operands[0];
-  if (!is(both, Opcode::and_) || f_.module().uses[both->id] != 1) return {};
-  const ir::Op *low = both->op->operands[0]->op, *high = both->op->operands[1]->op;
-  if (low && low->code == Opcode::lt_) std::swap(low, high);
-  if (!low || !high || low->code != Opcode::ge_ || high->code != Opcode::lt_) return {};
-  const ir::Value *zero = low->operands[1], *extent = high->operands[1];
-  const bool is_extent = f_.is_const(extent) ? f_.const_int(extent) >= 0 : is(extent, Opcode::dim_);
-  const bool once = f_.module().uses[low->result()->id] == 1 && f_.module().uses[high->result()->id] == 1;
-  if (low->operands[0] != high->operands[0] || !f_.is_const(zero) || f_.const_int(zero) != 0 || !is_extent || !once)
-    return {};
-  return {low, high};
+std::optional<ir::IndexTest> VectorLoop::index_test(const ir::Op& check) const {
+  const ir::Value* condition = check.operands[0];
+  const auto test = ir::index_test(*condition);
+  const auto once = [&](const ir::Value* v) { return f_.module().uses[v->id] == 1; };
+  const bool alone =
+      test && once(condition) && once(test->low->result()) && once(test->high->result()) && f_.is_extent(test->extent);
+  return alone ? test : std::nullopt;
 }
 
 void VectorLoop::find_index_tests() {
@@ -49,12 +42,11 @@ void VectorLoop::find_index_tests() {
   const ir::Block& body = *loop_.blocks[0];
   for (const ir::Op* check = body.first; check; check = check->next) {
     if (check->code != Opcode::check_ || check->check->declines) continue;
-    const auto [low, high] = index_comparisons(*check);
-    if (!low) continue;
-    const ir::Value* index = low->operands[0];
-    if (!varying(index) || varying(high->operands[1]) || index->type.dtype != DType::i64_) continue;
-    by_test_.insert({low, high, check->operands[0]->op});
-    if (is(index, Opcode::wrap_) && may_take_as_is(*index->op, *check, high->operands[1])) by_test_.insert(index->op);
+    const auto test = index_test(*check);
+    if (!test || !varying(test->index) || varying(test->extent) || test->index->type.dtype != DType::i64_) continue;
+    by_test_.insert({test->low, test->high, check->operands[0]->op});
+    const ir::Op* wrap = test->index->op;
+    if (is(test->index, Opcode::wrap_) && may_take_as_is(*wrap, *check, test->extent)) by_test_.insert(wrap);
   }
 }
 
@@ -76,8 +68,8 @@ bool VectorLoop::left_to_test(const ir::Op& op) {
 
 bool VectorLoop::test_index(const ir::Op& check) {
   if (!by_test_.contains(check.operands[0]->op)) return false;
-  const auto [low, high] = index_comparisons(check);
-  const Regs index = get(low->operands[0]), extent = get(high->operands[1]);
+  const auto test = index_test(check);
+  const Regs index = get(test->index), extent = get(test->extent);
   x86::Reg all;
   for (size_t u = 0; u < index.size(); ++u) {
     const x86::Vec at = as_vec(index[u]), end = as_vec(extent[std::min(u, extent.size() - 1)]);
@@ -109,7 +101,7 @@ bool VectorLoop::test_index(const ir::Op& check) {
 void VectorLoop::note_loaded(const ir::Op& load, const Place& p) {
   const DType t = load.result()->type.dtype;
   const bool as_word = t == DType::i64_ || t == DType::u64_ || t == DType::i32_ || t == DType::u32_;
-  if (as_word && !avx512_ && exec_.all && !stores_) loaded_.insert_or_assign(load.result()->id, p);
+  if (as_word && !avx512_ && exec_.all && !d_.stores) loaded_.insert_or_assign(load.result()->id, p);
 }
 
 const VectorLoop::Place* VectorLoop::place_of_indices(const ir::Value*& index) const {

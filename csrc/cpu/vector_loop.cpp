@@ -38,11 +38,6 @@ bool VectorLoop::supports(Function& f, const ir::Op& loop) {
 
 VectorLoop::VectorLoop(Function& f, const ir::Op& loop)
     : f_(f), cc_(f.cc()), loop_(loop), d_(loop), avx512_(f.avx512()) {
-  ir::walk(*loop.blocks[0], [&](const ir::Op& op) {
-    if (op.code != Opcode::store_ && op.code != Opcode::atomic_) return;
-    stores_ = true;
-    stores_inside_ |= ir::enclosing_loop(*op.parent) != &loop;
-  });
   choose_shape();
 }
 
@@ -325,7 +320,7 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
   begin_pass(main_unroll_, false);
   undone_ = cc_.newLabel();
   // A store under a mask takes a dozen instructions on AMD's processors: not for whole vectors that are left.
-  const bool singly = stores_inside_ && !avx512_ && unroll_ > 1 && !worth_streaming_.isValid();
+  const bool singly = d_.stores_inside && !avx512_ && unroll_ > 1 && !worth_streaming_.isValid();
   asmjit::Label single = cc_.newLabel();
   cc_.cmp(left_, lanes_ * unroll_);
   cc_.jb(singly ? single : ending_);

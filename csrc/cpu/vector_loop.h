@@ -331,7 +331,8 @@ class VectorLoop {
   x86::Reg load_by_lane(const ir::Op&, const Place&, int u);
 
   // Indices out of arrays (vector_index.cpp).
-  std::array<const ir::Op*, 2> index_comparisons(const ir::Op& check) const;
+  /// What the check asks, of nothing but which it is asked.
+  std::optional<ir::IndexTest> index_test(const ir::Op& check) const;
   void find_index_tests();
   bool may_take_as_is(const ir::Op& wrap, const ir::Op& check, const ir::Value* extent) const;
   /// Is the op part of a test of an index, which the check makes as a whole? What it wraps is the index itself then.
@@ -466,8 +467,7 @@ class VectorLoop {
   bool repeats_ = false;  // it does some of them twice
   bool leaves_rest_ = false;
   bool may_replay_ = false;
-  bool stores_ = false, stores_inside_ = false;  // or updates, in the loop or one inside; in one inside
-  std::set<const ir::Op*> by_test_;              // in the pass being emitted
+  std::set<const ir::Op*> by_test_;  // in the pass being emitted
   std::map<uint32_t, Place> loaded_;
   std::map<int, x86::Mem> scratch_;
   x86::Mem addresses_;  // of what the innermost loop being emitted asks for

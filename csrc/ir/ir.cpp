@@ -293,6 +293,16 @@ std::unique_ptr<Graph> clone(const Graph& graph) {
   return copy;
 }
 
+std::optional<IndexTest> index_test(const Value& condition) {
+  if (!condition.op || condition.op->code != Opcode::and_) return {};
+  Op *low = condition.op->operands[0]->op, *high = condition.op->operands[1]->op;
+  if (low && low->code == Opcode::lt_) std::swap(low, high);
+  if (!low || !high || low->code != Opcode::ge_ || high->code != Opcode::lt_) return {};
+  const Op* zero = low->operands[1]->op;
+  if (low->operands[0] != high->operands[0] || !zero || zero->code != Opcode::const_ || zero->imm != 0) return {};
+  return IndexTest{low->operands[0], high->operands[1], low, high};
+}
+
 bool can_reorder(const Op& loop) {
   const auto& carried = loop.loop->carried;
   for (size_t i = 0; i < carried.size(); ++i) {

@@ -364,6 +364,13 @@ void walk(Block& block, F&& f) {
 void replace_uses(Graph&, const std::vector<Value*>& to);
 void replace_uses(Graph&, Value* from, Value* to);
 
+/// 0 <= index and index < extent, in either order.
+struct IndexTest {
+  Value *index, *extent;
+  Op *low, *high;
+};
+std::optional<IndexTest> index_test(const Value& condition);
+
 /// The alloc that made the array, or null for a parameter.
 inline const Op* alloc_of(const Value& view) { return view.op; }
 /// An array that only the region sees: stores to it are undone by leaving the region.

@@ -186,8 +186,7 @@ class Checks {
     const bool wide = std::all_of(sums->results.begin(), sums->results.end(), [](const Value* v) {
       return v->type.dtype == DType::bool_ || ir::size_of(v->type.dtype) == sizeof(int64_t);
     });
-    bool stores = false, loads = false, own = true;
-    ir::walk(body_of(*sums), [&](const Op& op) { stores |= op.code == Opcode::store_ || op.code == Opcode::atomic_; });
+    bool loads = false, own = true;
     std::set<const Value*> tested, seen;
     origins(*check.operands[0], tested, seen);
     for (const Value* v : tested) {
@@ -195,7 +194,7 @@ class Checks {
       loads = true;
       own &= moves_access(*v->op, outer) || moves(*sums->operands[0], outer);
     }
-    return wide && loads && own && !stores;
+    return wide && loads && own && !writes(body_of(*sums));
   }
 
   /// Is it what keeps an update of one element in all iterations from being a reduction, while the conditions around it

@@ -101,9 +101,10 @@ bool find_terms(Ragged& nest) {
 /// Where indices are tested, a load that names its element by anything else of the iteration might not be in the array
 /// where a test fails.
 bool load_at_tested(const Ragged& nest) {
+  if (nest.tested.empty()) return true;
   bool tested = true;
   ir::walk(body_of(*nest.sums), [&](const Op& op) {
-    if (op.code != Opcode::load_ || nest.tested.empty()) return;
+    if (op.code != Opcode::load_) return;
     for (const Value* term : op.terms()) {
       const auto is_term = [&](const Ragged::Tested& at) { return at.index == term; };
       if (!is_own(*term, *nest.sums) || term == induction(*nest.sums)) continue;
@@ -124,15 +125,10 @@ size_t count_checks(const Op& loop) {
 std::optional<Ragged::Tested> tested_by(Op& check, const Ragged& nest) {
   if (check.check->kind != ir::CheckKind::bounds_ || check.check->declines) return {};
   const Value* condition = check.operands[0];
-  const auto both =
-      is(condition, Opcode::and_) ? std::vector<Value*>{condition->op->operands} : std::vector{check.operands[0]};
-  const auto below = std::find_if(both.begin(), both.end(), [](const Value* v) { return is(v, Opcode::lt_); });
-  if (below == both.end()) return {};
-  Value *index = (*below)->op->operands[0], *extent = (*below)->op->operands[1];
-  for (const Value* v : both) {
-    if (v == *below) continue;
-    if (!is(v, Opcode::ge_) || v->op->operands[0] != index || constant(*v->op->operands[1]) != 0) return {};
-  }
+  const auto test = ir::index_test(*condition);
+  if (!test && !is(condition, Opcode::lt_)) return {};
+  Value* index = test ? test->index : condition->op->operands[0];
+  Value* extent = test ? test->extent : condition->op->operands[1];
   if (!index->op || !is_own(*index, *nest.sums) || !visible_before(*extent, *nest.rows)) return {};
   return Ragged::Tested{&check, index, extent};
 }

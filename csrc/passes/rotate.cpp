@@ -54,7 +54,7 @@ bool holds_only(Block& block, bool stores) {
   return only;
 }
 
-size_t size_of(Block& block) {
+size_t op_count(Block& block) {
   size_t ops = 0;
   ir::walk(block, [&](const Op&) { ++ops; });
   return ops;
@@ -77,7 +77,7 @@ class Rotation {
     }
     return update_ && !sum_->results.empty() && update_->results.empty() && count_alike(*sum_, *update_) &&
            sum_->loop->annotated == update_->loop->annotated && holds_only(body_of(*sum_), false) &&
-           holds_only(body_of(*update_), true) && size_of(body_of(*sum_)) + size_of(body_of(*update_)) <= kMostOps &&
+           holds_only(body_of(*update_), true) && op_count(body_of(*sum_)) + op_count(body_of(*update_)) <= kMostOps &&
            find_needed() && may_go_together();
   }
 

@@ -123,6 +123,54 @@ int count_barriers(const std::string& source) {
 
 bool starts(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
 
+std::string name_of(const std::string& of) {
+  char id[64];
+  std::snprintf(id, sizeof id, "%016zx-%zu", std::hash<std::string>()(of), of.size());
+  return id;
+}
+
+/// A folder of this process alone, next to others' of the name.
+fs::path own_folder(const fs::path& folder, const std::string& name) {
+  static std::atomic<long> number{0};
+  const fs::path own = folder / (name + "-" + std::to_string(getpid()) + "-" + std::to_string(++number));
+  std::error_code error;
+  fs::create_directories(own, error);
+  return own;
+}
+
+void write_headers(const Program& program, const fs::path& folder) {
+  std::error_code error;
+  for (const auto& [name, text] : program.headers) {
+    if (name == "appy_ptx.h") continue;
+    fs::create_directories((folder / name).parent_path(), error);
+    std::ofstream(folder / name) << text;
+  }
+}
+
+/// A folder with the program's headers and all.h, which includes them, precompiled: reading them takes g++ longer than
+/// most kernels. Made once for as many programs as have these. What a program defines in front of its headers is for
+/// them to see, so they are written for it alone.
+fs::path precompiled(const Program& program, const std::vector<std::string>& command, const fs::path& folder,
+                     const std::string& everything) {
+  const fs::path made = folder / (name_of(everything) + ".headers");
+  if (fs::exists(made)) return made;
+  const fs::path work = own_folder(folder, "headers");
+  write_headers(program, work);
+  {
+    std::ofstream all(work / "all.h");
+    all << "#include \"prelude.h\"\n";
+    for (const auto& [name, text] : program.headers) all << "#include \"" << name << "\"\n";
+  }
+  std::vector<std::string> compile = command;
+  compile.insert(compile.end(), {"-I" + work.string(), "-x", "c++-header", "-o", (work / "all.h.gch").string(),
+                                 (work / "all.h").string()});
+  run(compile, work / "log");  // what is wrong with a header is said of the program
+  std::error_code error;
+  fs::rename(work, made, error);
+  if (error) fs::remove_all(work, error);  // another process was faster
+  return made;
+}
+
 }  // namespace
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -202,23 +250,15 @@ EXPORT int nvrtcCompileProgram(Program* program, int count, const char* const* o
     return kInvalidOption;
   }
 
-  std::string everything = APPY_EMULATOR_SOURCES + program->source + program->name + contract;
-  for (const auto& [name, text] : program->headers) everything += name + text;
-  for (const std::string& one : extra) everything += one;
-  for (const char* name : {"prelude.h", "api.h", "appy_ptx.h", "nvrtc.cpp"}) everything += read_file(here / name);
-  const size_t hash = std::hash<std::string>()(everything);
-  char id[64];
-  std::snprintf(id, sizeof id, "%016zx-%zu", hash, everything.size());
-  const fs::path library = folder / (std::string(id) + ".so");
+  std::string headers = APPY_EMULATOR_SOURCES + contract;
+  for (const auto& [name, text] : program->headers) headers += name + text;
+  for (const std::string& one : extra) headers += one;
+  for (const char* name : {"prelude.h", "api.h", "appy_ptx.h", "nvrtc.cpp"}) headers += read_file(here / name);
+  const std::string name = name_of(headers + program->source + program->name);
+  const fs::path library = folder / (name + ".so");
   if (!fs::exists(library, error)) {
-    const fs::path work =
-        folder / (std::string(id) + "-" + std::to_string(getpid()) + "-" + std::to_string(++compilations));
-    fs::create_directories(work, error);
-    for (const auto& [name, text] : program->headers) {
-      if (name == "appy_ptx.h") continue;
-      fs::create_directories((work / name).parent_path(), error);
-      std::ofstream(work / name) << text;
-    }
+    ++compilations;
+    const fs::path work = own_folder(folder, name);
     std::ofstream(work / "kernel.cpp") << "#line 1 \"" << program->name << "\"\n"
                                        << program->source << "\n#line 1 \"entry points\"\n"
                                        << entry_points(program->source);
@@ -226,18 +266,21 @@ EXPORT int nvrtcCompileProgram(Program* program, int count, const char* const* o
                                      "-std=c++20",
                                      "-O1",
                                      "-w",
-                                     "-shared",
                                      "-fPIC",
                                      "-march=native",
                                      "-fno-strict-aliasing",
                                      "-fno-gnu-unique",  // kernels have types of the same names
                                      "-ffp-contract=" + contract,
-                                     "-I" + work.string(),
-                                     "-I" + here.string(),
-                                     "-include",
-                                     "prelude.h"};
+                                     "-I" + here.string()};
     command.insert(command.end(), extra.begin(), extra.end());
-    command.insert(command.end(), {"-o", (work / "kernel.so").string(), (work / "kernel.cpp").string()});
+    if (starts(program->source, "#define")) {
+      write_headers(*program, work);
+      command.insert(command.end(), {"-I" + work.string(), "-include", "prelude.h"});
+    } else {
+      const fs::path ready = precompiled(*program, command, folder, headers);
+      command.insert(command.end(), {"-I" + ready.string(), "-include", (ready / "all.h").string()});
+    }
+    command.insert(command.end(), {"-shared", "-o", (work / "kernel.so").string(), (work / "kernel.cpp").string()});
     const int status = run(command, work / "log");
     program->log = read_file(work / "log");
     if (status == 0) fs::rename(work / "kernel.so", library, error);

@@ -261,7 +261,6 @@ class Tiles {
   }
 
   void packed() {
-    clear();
     Value* blocks = e_.at_least_one(ceiling(depth_, e_.i64(size_.depth)));
     Value* block_depth = ceiling(depth_, blocks);
     Value* parts = e_.at_least_one(ceiling(columns_, e_.i64(widest_ * beside_)));
@@ -274,7 +273,7 @@ class Tiles {
     loop(How::serial, e_.i64(0), parts, [&](Value* part) {
       loop(How::serial, e_.i64(0), blocks, [&](Value* block) {
         Value* first = mul(block, block_depth);
-        const Depth depth = {first, sub(least(add(first, block_depth), depth_), first)};
+        const Depth depth = {first, sub(least(add(first, block_depth), depth_), first), e_.eq(block, e_.i64(0))};
         loop(How::in_turn, e_.i64(0), e_.i64(workers_),
              [&](Value* worker) { copy_right(right, worker, region(worker, part, width), depth); });
         loop(How::dealt, e_.i64(0), scaled(times, workers_), [&](Value* turn) {
@@ -289,18 +288,10 @@ class Tiles {
     });
   }
 
-  /// The result is where products of one block after the other are added.
-  void clear() {
-    loop(How::parallel, e_.i64(0), rows_, [&](Value* i) {
-      // A group of rows computes the panels that its first row begins in, or before.
-      Value* low = symmetric_ ? e_.op(Opcode::pymax_, {e_.i64(0), sub(i, e_.i64(kRows + panel_))}) : e_.i64(0);
-      loop(How::simd, low, columns_, [&](Value* j) { store(sums_, e_.number(dtype_, 0), {i, j}); });
-    });
-  }
-
   /// Products that are added up at a time.
   struct Depth {
     Value *first, *count;
+    Value* begins;  // a condition: there are no sums so far
   };
   /// Rows and columns of the result.
   struct Region {
@@ -335,7 +326,7 @@ class Tiles {
     return least(multiple(rows, kRows), rows_);
   }
 
-  /// Adds the product of a block of rows and of the owner's columns, which it has copied.
+  /// Adds the product of a block of rows and of the owner's columns, which it has copied, to the sums so far.
   void product(Value* right, Value* owner, const Region& of, const Depth& depth) {
     Value* left = array({e_.i64(size_.rows * size_.depth)});
     copy_left(left, of, depth);
@@ -352,7 +343,10 @@ class Tiles {
           return load(left, {add(start_of_row, scaled(k, left_down_ ? kRows : 1))});
         };
         parts.right = [&](Value* k, Value* j) { return load(right, {owner, in_panel(panel, k, j)}); };
-        parts.value = [&](Value* sum, Value* i, Value* j) { return add(load(sums_, {i, add(start, j)}), sum); };
+        parts.value = [&](Value* sum, Value* i, Value* j) {
+          // What lies there before the first block counts for nothing: so no loop has to clear it.
+          return add(e_.select(depth.begins, e_.number(dtype_, 0), load(sums_, {i, add(start, j)})), sum);
+        };
         parts.store = [&](Value* v, Value* i, Value* j) { store(sums_, v, {i, add(start, j)}); };
         group(add(of.top, row), of.bottom, e_.i64(0), columns_of(panel, of), depth.count, parts);
       });

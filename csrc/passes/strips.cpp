@@ -80,7 +80,7 @@ class Strips {
     for (Value* view : views()) {
       if (auto columns = columns_of(*view)) arrays_.push_back(std::move(*columns));
     }
-    return !arrays_.empty() && arrays_.size() <= kMostArrays && find_copied() && find_polls();
+    return !arrays_.empty() && arrays_.size() <= kMostArrays && find_copied() && is_short() && find_polls();
   }
 
   void run() {
@@ -188,6 +188,21 @@ class Strips {
       if (op == &b) return true;
     }
     return false;
+  }
+  /// What is between the copies goes over their rows, and nothing else takes time there.
+  bool is_short() const {
+    bool is_short = true;
+    const auto look = [&](const Op& op) {
+      if (!is_loop(op) || &op == again_) return;
+      is_short &= is_simple_for(op) && !has_inner_loop(op) && std::ranges::any_of(arrays_, [&](const Columns& columns) {
+                    return count_alike(op, *loop_over(*columns.certain, loop_));
+                  });
+    };
+    for (const Op* op = first_; op != last_->next; op = op->next) {
+      look(*op);
+      for (ir::Block* block : op->blocks) ir::walk(*block, look);
+    }
+    return is_short;
   }
   /// The polls between the copies; false where one tells of what is known only there.
   bool find_polls() {

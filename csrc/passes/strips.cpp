@@ -54,6 +54,7 @@ struct Columns {
   Value* view = nullptr;
   size_t down = 0;  // the dimension along the column
   std::vector<Op*> accesses;
+  Value* rows = nullptr;        // how many, before the loop
   Value* near = nullptr;        // the copy
   const Op* certain = nullptr;  // the access of a pass that runs in each iteration of the loop around the passes
 };
@@ -90,16 +91,14 @@ class Strips {
                " goes again and again");
     b_.set_loc(loop_.loc);
     b_.set_before(&loop_);
-    std::vector<ir::Type> types;
-    for (const Value* result : loop_.results) types.push_back(result->type);
-    Op* versions = b_.if_op(pays(), types);
-    b_.set_block(versions->blocks[1]);
+    Op& choice = *make_versions(b_, loop_, pays());
+    // The loop itself becomes the one over a strip, for the accesses and polls that were found are its own.
+    ir::Block& otherwise = *choice.blocks[1];
     Op* written = Copier(graph_).copy(loop_);
-    b_.block()->append(written);
-    b_.yield(written->results);
-    for (size_t k = 0; k < loop_.results.size(); ++k) ir::replace_uses(graph_, loop_.results[k], versions->results[k]);
-    loop_.parent->remove(&loop_);
-    b_.set_block(versions->blocks[0]);
+    otherwise.insert_before(&loop_, written);
+    otherwise.remove(&loop_);
+    otherwise.last->operands = written->results;
+    b_.set_block(choice.blocks[0]);
     divide();
   }
 
@@ -153,66 +152,51 @@ class Strips {
     if (!columns.accesses.empty()) {
       const Op& first = *columns.accesses.front();
       const Op& other = *loop_over(first, loop_);
-      if (!count_alike(*pass, other) || !alike(access, *pass, first, other)) return false;
+      if (!count_alike(*pass, other) || !same_element_in(access, *pass, first, other)) return false;
     }
     columns.accesses.push_back(&access);
     if (access.parent == &body_of(*pass) && pass->parent == &body_of(*again_)) columns.certain = &access;
     return access.code == Opcode::load_ || access.code == Opcode::store_;
   }
 
-  /// The same element in iterations of the passes that have the same number.
-  static bool alike(const Op& x, const Op& pass_x, const Op& y, const Op& pass_y) {
-    for (size_t d = 0; d < x.access->offset.size(); ++d) {
-      Affine a = row(x, d), b = row(y, d);
-      a.add(*induction(pass_x), -a.coef(*induction(pass_x)));
-      b.add(*induction(pass_y), -b.coef(*induction(pass_y)));
-      a.add(b, -1);
-      if (!a.is_constant() || a.constant != 0) return false;
-    }
-    return true;
-  }
-
   /// What stands between the copies: the ops of the loop's body from the first one that accesses a strip to the last.
   bool find_copied() {
-    for (const Columns& columns : arrays_) {
-      for (Op* access : columns.accesses) {
-        Op* at = ancestor_in(body_of(loop_), *access);
-        if (!first_ || comes_before(*at, *first_)) first_ = at;
-        if (!last_ || comes_before(*last_, *at)) last_ = at;
-      }
+    for (Op* op = body_of(loop_).first; op; op = op->next) {
+      const bool accesses = std::ranges::any_of(arrays_, [&](const Columns& columns) {
+        return std::ranges::any_of(columns.accesses,
+                                   [&](Op* access) { return ancestor_in(body_of(loop_), *access) == op; });
+      });
+      if (!accesses) continue;
+      if (!first_) first_ = op;
+      last_ = op;
     }
     return first_;
   }
-  static bool comes_before(const Op& a, const Op& b) {
-    for (const Op* op = a.next; op; op = op->next) {
-      if (op == &b) return true;
+  template <class F>
+  void each_between(F&& visit) const {
+    for (Op* op = first_; op != last_->next; op = op->next) {
+      visit(*op);
+      for (ir::Block* block : op->blocks) ir::walk(*block, visit);
     }
-    return false;
   }
+
   /// What is between the copies goes over their rows, and nothing else takes time there.
   bool is_short() const {
     bool is_short = true;
-    const auto look = [&](const Op& op) {
+    each_between([&](const Op& op) {
       if (!is_loop(op) || &op == again_) return;
       is_short &= is_simple_for(op) && !has_inner_loop(op) && std::ranges::any_of(arrays_, [&](const Columns& columns) {
                     return count_alike(op, *loop_over(*columns.certain, loop_));
                   });
-    };
-    for (const Op* op = first_; op != last_->next; op = op->next) {
-      look(*op);
-      for (ir::Block* block : op->blocks) ir::walk(*block, look);
-    }
+    });
     return is_short;
   }
+
   /// The polls between the copies; false where one tells of what is known only there.
   bool find_polls() {
-    const auto note = [&](Op& op) {
+    each_between([&](Op& op) {
       if (op.code == Opcode::poll_) polls_.push_back(&op);
-    };
-    for (Op* op = first_; op != last_->next; op = op->next) {
-      note(*op);
-      for (ir::Block* block : op->blocks) ir::walk(*block, note);
-    }
+    });
     return std::ranges::all_of(polls_, [&](const Op* poll) {
       return std::ranges::all_of(poll->operands, [&](const Value* v) { return visible_before(*v, loop_); });
     });
@@ -223,11 +207,11 @@ class Strips {
     Value *pays = nullptr, *trips = emit_trips(b_, *again_);
     const auto demand = [&](Value* one) { pays = pays ? b_.op(Opcode::and_, {pays, one}) : one; };
     demand(b_.op(Opcode::ge_, {trips, b_.i64(kLeastTrips)}));
-    for (const Columns& columns : arrays_) {
-      Value* rows = rows_of(columns);
-      demand(b_.op(Opcode::le_, {trips, b_.i64(kMostRows)}));  // so that the product does not overflow
-      demand(b_.op(Opcode::le_, {b_.op(Opcode::mul_, {trips, rows}), b_.i64(kMostRows)}));
-      Value* bytes = b_.op(Opcode::mul_, {rows, b_.i64(ir::size_of(columns.view->type.dtype))});
+    demand(b_.op(Opcode::le_, {trips, b_.i64(kMostRows)}));  // so that no product below overflows
+    for (Columns& columns : arrays_) {
+      columns.rows = emit_trips(b_, *loop_over(*columns.certain, loop_));
+      demand(b_.op(Opcode::le_, {b_.op(Opcode::mul_, {trips, columns.rows}), b_.i64(kMostRows)}));
+      Value* bytes = b_.op(Opcode::mul_, {columns.rows, b_.i64(ir::size_of(columns.view->type.dtype))});
       for (size_t d = columns.down + 1; d < columns.certain->access->offset.size(); ++d) {
         bytes = b_.op(Opcode::mul_, {bytes, b_.dim(columns.view, static_cast<int>(d))});
       }
@@ -235,7 +219,6 @@ class Strips {
     }
     return pays;
   }
-  Value* rows_of(const Columns& columns) { return emit_trips(b_, *loop_over(*columns.certain, loop_)); }
 
   int64_t width() const {
     int64_t size = 1;
@@ -249,16 +232,14 @@ class Strips {
     kind.simd = false;
     const std::vector<Value*> inits(loop_.operands.begin() + 3, loop_.operands.end());
     Value* count = emit_ceiling(b_, emit_distance(b_, low, high), wide);
-    std::vector<Value*> rows;
-    for (const Columns& columns : arrays_) rows.push_back(rows_of(columns));
     Op* strips = b_.for_loop(b_.i64(0), count, b_.i64(1), inits, std::move(kind));
     b_.set_block(&body_of(*strips));
     Value* from = b_.op(Opcode::add_, {low, b_.op(Opcode::mul_, {induction(*strips), wide})});
     Value* until = b_.op(Opcode::pymin_, {b_.op(Opcode::add_, {from, wide}), high});
-    for (size_t n = 0; n < arrays_.size(); ++n) {
-      Value* const extents[] = {rows[n], wide};
-      arrays_[n].near = b_.alloc({arrays_[n].view->type.dtype, 2, ir::Layout::c}, extents);
-      arrays_[n].near->name = arrays_[n].view->name;
+    for (Columns& columns : arrays_) {
+      Value* const extents[] = {columns.rows, wide};
+      columns.near = b_.alloc({columns.view->type.dtype, 2, ir::Layout::c}, extents);
+      columns.near->name = columns.view->name;
     }
     put_into(*strips, loop_, from, until);
     for (size_t k = 0; k < inits.size(); ++k) {

@@ -151,8 +151,8 @@ void write_headers(const Program& program, const fs::path& folder) {
 /// most kernels. Made once for as many programs as have these. What a program defines in front of its headers is for
 /// them to see, so they are written for it alone.
 fs::path precompiled(const Program& program, const std::vector<std::string>& command, const fs::path& folder,
-                     const std::string& everything) {
-  const fs::path made = folder / (name_of(everything) + ".headers");
+                     const std::string& key) {
+  const fs::path made = folder / (name_of(key) + ".headers");
   if (fs::exists(made)) return made;
   const fs::path work = own_folder(folder, "headers");
   write_headers(program, work);

@@ -18,9 +18,10 @@ using ir::Value;
 /// of the left one fill sixteen registers.
 constexpr int64_t kRows = 6;
 /// A panel of the right factor, `depth` rows of two vectors, stays in the first cache, a block of `rows` rows of the
-/// left one in the second, and a worker's panels in the third. With 32 registers panels have four vectors: a row serves
-/// six rows of sums for as long as the second cache takes for the next one. With sixteen a panel and six rows of the
-/// left factor are 28 KB: of 320 products at a time, 35 KB, 2500 x 3000 x 2750 takes 492 ms on a Zen 2, so 475.
+/// left one in the second, and the panels in the third, where workers with the same columns share them. With 32
+/// registers panels have four vectors: a row serves six rows of sums for as long as the second cache takes for the next
+/// one. With sixteen a panel and six rows of the left factor are 28 KB: of 320 products at a time, 35 KB, 2500 x 3000 x
+/// 2750 takes 492 ms on a Zen 2, so 475.
 struct BlockSize {
   int64_t panel_bytes, depth, rows;
 };
@@ -32,7 +33,7 @@ constexpr int64_t kDeepest = 512, kStays = int64_t{6} << 20;
 /// Rows a multiple of so many bytes apart fall into few sets of the caches: 768 columns of float64, on a Xeon, 13 ms
 /// with copies and 18 without.
 constexpr int64_t kFewSets = 2048;
-/// Bytes of a row of the right factor that a worker copies at a time, at most.
+/// Bytes of a row of the right factor that are copied at a time, at most.
 constexpr int64_t kCopiedBytes = 32768;
 /// Blocks of a worker's rows, at least, where they have so many rows: not all workers are equally fast.
 constexpr int64_t kTimesOfEach = 4, kFewRows = 96;
@@ -265,7 +266,7 @@ class Tiles {
     Value* block_depth = ceiling(depth_, blocks);
     Value* parts = e_.at_least_one(ceiling(columns_, e_.i64(widest_ * beside_)));
     Value* width = multiple(ceiling(columns_, scaled(parts, beside_)), panel_);
-    Value* right = array({e_.i64(workers_), scaled(width, size_.depth)});
+    Value* right = array({e_.i64(beside_), scaled(width, size_.depth)});
     // Workers that are through take blocks of rows from those that are not.
     Value* some = multiple(ceiling(height_of_region(), e_.i64(kTimesOfEach)), kRows);
     Value* height = least(e_.op(Opcode::pymax_, {some, e_.i64(kFewRows)}), e_.i64(size_.rows));
@@ -274,15 +275,18 @@ class Tiles {
       loop(How::serial, e_.i64(0), blocks, [&](Value* block) {
         Value* first = mul(block, block_depth);
         const Depth depth = {first, sub(least(add(first, block_depth), depth_), first), e_.eq(block, e_.i64(0))};
-        loop(How::in_turn, e_.i64(0), e_.i64(workers_),
-             [&](Value* worker) { copy_right(right, worker, region(worker, part, width), depth); });
+        Value* share = ceiling(depth.count, e_.i64(workers_ / beside_));
+        loop(How::in_turn, e_.i64(0), e_.i64(workers_), [&](Value* worker) {
+          Value* low = mul(e_.op(Opcode::floordiv_, {worker, e_.i64(beside_)}), share);
+          copy_right(right, region(worker, part, width), depth.first, low, least(add(low, share), depth.count));
+        });
         loop(How::dealt, e_.i64(0), scaled(times, workers_), [&](Value* turn) {
           Value* owner = e_.op(Opcode::mod_, {turn, e_.i64(workers_)});
           Region of = region(owner, part, width);
           Value* time = e_.op(Opcode::floordiv_, {turn, e_.i64(workers_)});
           of.top = least(add(of.top, mul(time, height)), of.bottom);
           of.bottom = least(add(of.top, height), of.bottom);
-          product(right, owner, of, depth);
+          product(right, of, depth);
         });
       });
     });
@@ -293,9 +297,10 @@ class Tiles {
     Value *first, *count;
     Value* begins;  // a condition: there are no sums so far
   };
-  /// Rows and columns of the result.
+  /// Rows and columns of the result. The columns' panels are copied as number `place`; those before `skipped` lie below
+  /// the diagonal.
   struct Region {
-    Value *top, *bottom, *from, *to;
+    Value *top, *bottom, *place, *from, *to, *skipped;
   };
 
   Value* height_of_region() { return multiple(ceiling(rows_, e_.i64(workers_ / beside_)), kRows); }
@@ -303,18 +308,17 @@ class Tiles {
   /// A worker's rows, and its columns of a part of all. Of a triangle at and above the diagonal a band of rows of the
   /// same area as the others: so a row is copied once, and a column for each band that it crosses.
   Region region(Value* worker, Value* part, Value* width) {
+    Value* place = e_.op(Opcode::mod_, {worker, e_.i64(beside_)});
+    Value* from = least(mul(add(scaled(part, beside_), place), width), columns_);
+    Value* to = least(add(from, width), columns_);
     if (symmetric_) {
       Value *top = above(worker), *bottom = above(add(worker, e_.i64(1)));
-      Value* panels_before = e_.op(Opcode::floordiv_, {top, e_.i64(panel_)});
-      Value* from = e_.op(Opcode::pymax_, {mul(part, width), scaled(panels_before, panel_)});
-      Value* to = least(mul(add(part, e_.i64(1)), width), columns_);
-      return {top, bottom, least(from, to), to};
+      Value* skipped = e_.op(Opcode::floordiv_, {sub(top, from), e_.i64(panel_)});
+      return {top, bottom, place, from, to, e_.op(Opcode::pymax_, {skipped, e_.i64(0)})};
     }
     Value* height = height_of_region();
     Value* top = least(mul(e_.op(Opcode::floordiv_, {worker, e_.i64(beside_)}), height), rows_);
-    Value* place = add(scaled(part, beside_), e_.op(Opcode::mod_, {worker, e_.i64(beside_)}));
-    Value* from = least(mul(place, width), columns_);
-    return {top, least(add(top, height), rows_), from, least(add(from, width), columns_)};
+    return {top, least(add(top, height), rows_), place, from, to, e_.i64(0)};
   }
 
   /// Rows above a band: of its part of all bands' area, which is n^2 - (n - rows)^2 of n^2.
@@ -326,11 +330,11 @@ class Tiles {
     return least(multiple(rows, kRows), rows_);
   }
 
-  /// Adds the product of a block of rows and of the owner's columns, which it has copied, to the sums so far.
-  void product(Value* right, Value* owner, const Region& of, const Depth& depth) {
+  /// Adds the product of a block of rows and of columns that have been copied to the sums so far.
+  void product(Value* right, const Region& of, const Depth& depth) {
     Value* left = array({e_.i64(size_.rows * size_.depth)});
     copy_left(left, of, depth);
-    loop(How::serial, e_.i64(0), ceiling(sub(of.to, of.from), e_.i64(panel_)), [&](Value* panel) {
+    loop(How::serial, of.skipped, ceiling(sub(of.to, of.from), e_.i64(panel_)), [&](Value* panel) {
       Value* start = add(of.from, scaled(panel, panel_));
       // Rows at or above the panel's last column.
       Value* bottom = symmetric_ ? least(of.bottom, add(start, e_.i64(panel_))) : of.bottom;
@@ -342,7 +346,7 @@ class Tiles {
           Value* start_of_row = add(corner, e_.i64(left_down_ ? m : m * size_.depth));
           return load(left, {add(start_of_row, scaled(k, left_down_ ? kRows : 1))});
         };
-        parts.right = [&](Value* k, Value* j) { return load(right, {owner, in_panel(panel, k, j)}); };
+        parts.right = [&](Value* k, Value* j) { return load(right, {of.place, in_panel(panel, k, j)}); };
         parts.value = [&](Value* sum, Value* i, Value* j) {
           // What lies there before the first block counts for nothing: so no loop has to clear it.
           return add(e_.select(depth.begins, e_.number(dtype_, 0), load(sums_, {i, add(start, j)})), sum);
@@ -392,20 +396,21 @@ class Tiles {
     });
   }
 
-  void copy_right(Value* right, Value* worker, const Region& of, const Depth& depth) {
+  /// Rows [low, high) of those from `first` on.
+  void copy_right(Value* right, const Region& of, Value* first, Value* low, Value* high) {
     Value* panels = ceiling(sub(of.to, of.from), e_.i64(panel_));
     const auto copy = [&](Value* p, Value* k, Value* j) {
       Value* column = add(add(of.from, scaled(p, panel_)), j);
-      store(right, element(right_, add(depth.first, k), column), {worker, in_panel(p, k, j)});
+      store(right, element(right_, add(first, k), column), {of.place, in_panel(p, k, j)});
     };
     if (right_down_) {
       loop(How::serial, e_.i64(0), panels, [&](Value* p) {
         loop(How::serial, e_.i64(0), columns_of(p, of),
-             [&](Value* j) { loop(How::serial, e_.i64(0), depth.count, [&](Value* k) { copy(p, k, j); }); });
+             [&](Value* j) { loop(How::serial, low, high, [&](Value* k) { copy(p, k, j); }); });
       });
     } else {
       // Along the rows: of memory that lies in order the processor fetches what comes next.
-      loop(How::serial, e_.i64(0), depth.count, [&](Value* k) {
+      loop(How::serial, low, high, [&](Value* k) {
         loop(How::serial, e_.i64(0), panels,
              [&](Value* p) { loop(How::simd, e_.i64(0), columns_of(p, of), [&](Value* j) { copy(p, k, j); }); });
       });

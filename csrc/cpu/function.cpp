@@ -278,6 +278,14 @@ bool joins(const ir::Op& op) {
   return (op.code == Opcode::and_ || op.code == Opcode::or_) && op.result()->type.dtype == DType::bool_;
 }
 
+/// Indices lie within extents of arrays.
+bool tests_indices(const ir::Value& condition) {
+  if (const auto test = ir::index_test(condition)) return test->extent->op && test->extent->op->code == Opcode::dim_;
+  const ir::Op* op = condition.op;
+  return op && op->code == Opcode::and_ && joins(*op) && tests_indices(*op->operands[0]) &&
+         tests_indices(*op->operands[1]);
+}
+
 }  // namespace
 
 bool Function::folded(const ir::Op& load) const {
@@ -318,7 +326,9 @@ bool Function::deferred(const ir::Op& op) const {
     case Opcode::and_:
     case Opcode::or_:
       if (!joins(op)) return false;
-      return joins(user) ? deferred(user) : user.code == Opcode::check_ && user.operands[0] == v;
+      if (joins(user)) return deferred(user);
+      // Jumps where a test of indices fails, which hardly ever happens; another condition is computed for an `if`.
+      return (user.code == Opcode::check_ || (user.code == Opcode::if_ && tests_indices(*v))) && user.operands[0] == v;
     case Opcode::mul_:
       return is_float(v->type.dtype) && (user.code == Opcode::add_ || user.code == Opcode::sub_) && may_fuse(op);
     default:

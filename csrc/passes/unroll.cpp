@@ -95,9 +95,13 @@ class Unroll {
     induction(*groups)->name = induction(loop_)->name;
     b_.set_block(&body_of(*groups));
     Value* from = induction(*groups);
-    Value* until = b_.op(Opcode::add_, {from, length});
+    Value* whole = b_.op(Opcode::ge_, {b_.op(Opcode::sub_, {high, from}), length});
     choose(
-        b_.op(Opcode::le_, {until, high}), [&] { group(from, until); }, [&] { as_written(from, high); });
+        whole,
+        [&] {
+          group(from, b_.op(Opcode::add_, {from, length}));
+        },
+        [&] { as_written(from, high); });
     if (poll_) b_.block()->append(Copier(graph_).copy(*poll_));
     b_.yield({});
     loop_.parent->remove(&loop_);

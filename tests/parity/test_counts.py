@@ -46,6 +46,14 @@ def of_rows(labels: Any, bins: Any) -> None:
             bins[rows[i, j]] += 1
 
 
+def at_the_end(labels: Any, bins: Any) -> None:
+    """Behind the last group there is no room for another one in 64 bits."""
+    # pragma parallel for
+    for i in range(2**63 - 43, 2**63 - 2):
+        # pragma atomic
+        bins[labels[i % 7]] += 1
+
+
 PROGRAMS = [counted, weighed, mixed, of_rows]
 COMPILED = {(p, t): appy.jit(strict=True, threads=t)(p) for p in PROGRAMS for t in (1, 2, 3)}
 
@@ -104,6 +112,15 @@ def test_the_note_names_the_iteration(at: int) -> None:
         COMPILED[counted, 2](labels, np.zeros(10, np.int64))
     notes = "".join(getattr(failure.value, "__notes__", []))
     assert f"iteration {at}" in notes
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_at_the_end_of_64_bits(threads: int) -> None:
+    labels = np.arange(7)
+    plain, fast = np.zeros(10, np.int64), np.zeros(10, np.int64)
+    at_the_end(labels, plain)
+    appy.jit(strict=True, threads=threads)(at_the_end)(labels, fast)
+    np.testing.assert_array_equal(fast, plain)
 
 
 def test_the_pass_says_what_it_does() -> None:

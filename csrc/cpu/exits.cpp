@@ -152,10 +152,13 @@ void Function::leave_interrupted(const State& state, x86::Gp status) {
 }
 
 x86::Gp Function::failing_iteration() {
-  // The outermost parallel or simd loop around this point is the outlined one, if any.
+  // The outermost parallel or simd loop around this point is the outlined one, if any. A loop inside that comes from
+  // the same place, and begins at its iteration, does a part of its iterations one by one.
   if (!root_) return {};
   const ir::Op* inner = levels_.size() > 2 ? levels_[2].loop : nullptr;
-  return levels_[inner && does_part_of(*inner, *root_) ? 2 : 1].iv;
+  const bool is_part = inner && inner->code == ir::Opcode::for_ && inner->loc == root_->loc &&
+                       inner->operands[0] == root_->blocks[0]->args[0];
+  return levels_[is_part ? 2 : 1].iv;
 }
 
 }  // namespace appy::cpu

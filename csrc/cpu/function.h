@@ -76,9 +76,6 @@ bool same_form(const Form&, const Form&);
 size_t loops_within(const ir::Block&);
 
 bool has_atomics(const ir::Op& loop);
-/// A loop inside that begins at an iteration of the loop, and comes from the same place, does iterations of it one by
-/// one.
-bool does_part_of(const ir::Op& inner, const ir::Op& loop);
 
 class Function {
  public:

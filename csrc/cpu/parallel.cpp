@@ -30,7 +30,7 @@ bool irregular(const ir::Op& loop) {
   const ir::Block& body = *loop.blocks[0];
   ir::walk(*loop.blocks[0], [&](ir::Op& op) {
     found |= op.code == Opcode::while_;
-    if (op.code == Opcode::for_ && !does_part_of(op, loop)) {
+    if (op.code == Opcode::for_) {
       found |= !ir::defined_outside(*op.operands[0], body) && op.operands[0]->op == nullptr;
       found |= !ir::defined_outside(*op.operands[1], body) &&
                !(op.operands[1]->op && op.operands[1]->op->code == Opcode::const_);
@@ -75,10 +75,6 @@ int64_t multiple_of(Function& f, const ir::Op& loop) {
 }
 
 }  // namespace
-
-bool does_part_of(const ir::Op& inner, const ir::Op& loop) {
-  return inner.code == Opcode::for_ && inner.loc == loop.loc && inner.operands[0] == loop.blocks[0]->args[0];
-}
 
 bool has_atomics(const ir::Op& loop) {
   bool found = false;

@@ -121,6 +121,18 @@ ir::Op* emit_loop(ir::Builder& b, ir::Value* low, ir::Value* high, ir::Loop kind
   loop->next ? b.set_before(loop->next) : b.set_block(loop->parent);
   return loop;
 }
+/// Emits an `if` that has no results; `then()` and `otherwise()` emit its arms. The builder goes on behind it.
+template <class Then, class Else>
+void emit_if(ir::Builder& b, ir::Value* condition, Then&& then, Else&& otherwise) {
+  const ir::Op* choice = b.if_op(condition, {});
+  b.set_block(choice->blocks[0]);
+  then();
+  b.yield({});
+  b.set_block(choice->blocks[1]);
+  otherwise();
+  b.yield({});
+  choice->next ? b.set_before(choice->next) : b.set_block(choice->parent);
+}
 /// Emits a condition: the `for` runs at least once.
 ir::Value* emit_runs(ir::Builder&, const ir::Op& for_loop);
 

@@ -412,19 +412,7 @@ class BoxTiler : OverlappedRounds {
   /// What stands in an `if`.
   template <class F>
   void where(Value* condition, F&& then) {
-    either(condition, then, [] {});
-  }
-  template <class F, class G>
-  void either(Value* condition, F&& then, G&& otherwise) {
-    Block& around = *b_.block();
-    Op* choice = b_.if_op(condition, std::vector<ir::Type>{});
-    b_.set_block(choice->blocks[0]);
-    then();
-    b_.yield({});
-    b_.set_block(choice->blocks[1]);
-    otherwise();
-    b_.yield({});
-    b_.set_block(&around);
+    emit_if(b_, condition, then, [] {});
   }
 
   /// All tiles of a round.
@@ -606,7 +594,7 @@ class BoxTiler : OverlappedRounds {
         Value* v = load(array.own, {x});
         const auto to_array = [&] { store(v, array.view, {i, j}); };
         if (array.fresh) return to_array();
-        either(is_last, to_array, [&] { store(v, array.spare, {sub(i64(1), which), i, j}); });
+        emit_if(b_, is_last, to_array, [&] { store(v, array.spare, {sub(i64(1), which), i, j}); });
       });
     }
     close(*copy, block);

@@ -100,18 +100,19 @@ class Segmenter {
     }
     Value* fine = b_.op(Opcode::and_, {may, ascends(nest, from, b_.select(may, to, from))});
     if (!nest.tested.empty()) fine = if_tested(nest, fine, length);
-    Op* versions = b_.if_op(fine, {});
-    b_.yield({});
-    b_.set_block(versions->blocks[0]);
-    if (nest.tested.empty()) compute_terms(nest, length);
-    add_up(nest, from, to);
-    if (polls(rows)) b_.poll({});
-    b_.yield({});
-    b_.set_block(versions->blocks[1]);
-    Op* written = Copier(graph_).copy(rows);
-    written->operands[0] = from;
-    written->operands[1] = to;
-    versions->blocks[1]->append(written);
+    emit_if(
+        b_, fine,
+        [&] {
+          if (nest.tested.empty()) compute_terms(nest, length);
+          add_up(nest, from, to);
+          if (polls(rows)) b_.poll({});
+        },
+        [&] {
+          Op* written = Copier(graph_).copy(rows);
+          written->operands[0] = from;
+          written->operands[1] = to;
+          b_.block()->append(written);
+        });
     b_.yield({});
     rows.parent->remove(&rows);
   }
@@ -214,13 +215,9 @@ class Segmenter {
     Block* const outside = b_.block();
     b_.set_block(&body_of(*groups));
     Value* const first = induction(*groups);
-    Op* versions = b_.if_op(are_short(nest, first), {});
-    b_.yield({});
-    b_.set_block(versions->blocks[0]);
-    together(nest, first);
-    b_.yield({});
-    b_.set_block(versions->blocks[1]);
-    by_rows(nest, first, add(first, b_.i64(kGroup)));
+    emit_if(
+        b_, are_short(nest, first), [&] { together(nest, first); },
+        [&] { by_rows(nest, first, add(first, b_.i64(kGroup))); });
     b_.yield({});
     b_.set_block(outside);
   }

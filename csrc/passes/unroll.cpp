@@ -96,8 +96,8 @@ class Unroll {
     b_.set_block(&body_of(*groups));
     Value* from = induction(*groups);
     Value* whole = b_.op(Opcode::ge_, {b_.op(Opcode::sub_, {high, from}), length});
-    choose(
-        whole,
+    emit_if(
+        b_, whole,
         [&] {
           group(from, b_.op(Opcode::add_, {from, length}));
         },
@@ -176,19 +176,6 @@ class Unroll {
     return static_cast<int64_t>(kept.size());
   }
 
-  template <class Then, class Else>
-  void choose(Value* condition, Then&& then, Else&& otherwise) {
-    const Op* choice = b_.if_op(condition, {});
-    ir::Block* outer = b_.block();
-    b_.set_block(choice->blocks[0]);
-    then();
-    b_.yield({});
-    b_.set_block(choice->blocks[1]);
-    otherwise();
-    b_.yield({});
-    b_.set_block(outer);
-  }
-
   void group(Value* from, Value* until) {
     std::vector<Copier> copies(static_cast<size_t>(kTogether), Copier(graph_));
     for (int64_t k = 0; k < kTogether; ++k) {
@@ -206,8 +193,8 @@ class Unroll {
         all = all ? b_.op(Opcode::and_, {all, inside}) : inside;
       }
     }
-    choose(
-        all, [&] { update(copies); }, [&] { as_written(from, until); });
+    emit_if(
+        b_, all, [&] { update(copies); }, [&] { as_written(from, until); });
   }
 
   void update(std::vector<Copier>& copies) {

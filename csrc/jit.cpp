@@ -203,7 +203,7 @@ class RegionCache::Impl {
       trace::Result traced = trace::trace(region(may_alias, false, false), scope);
       if (!may_alias && runtime::Guards(traced.signature, *traced.graph, scope).overlaps(scope)) continue;
       auto optimised = ir::clone(*traced.graph);
-      const bool tiled = optimise(optimised, runtime::host_memory, false, nullptr);
+      const bool tiled = optimise(optimised, runtime::host_memory, false, nullptr, nullptr);
       if (options_.captured && !is_for_device(scope) && !tiled) return nullptr;
       return std::make_shared<Lowered>(std::move(traced.graph), std::move(optimised), std::move(traced.signature));
     }
@@ -254,15 +254,20 @@ class RegionCache::Impl {
   }
 
   /// Runs the passes for the CPU (`runtime::host_memory`) or for a device, and notes what they did. Are loops tiled in
-  /// time? `keeps_state`: checks know, on a device too, what variables hold where they fail.
-  bool optimise(std::unique_ptr<ir::Graph>& graph, int device, bool keeps_state, StageLog* log) const {
+  /// time? `keeps_state`: checks know, on a device too, what variables hold where they fail. `settled` gets the
+  /// conditions that passes took to hold where the graph is given an entry.
+  bool optimise(std::unique_ptr<ir::Graph>& graph, int device, bool keeps_state, StageLog* log,
+                std::vector<ir::Formula>* settled) const {
     const bool on_device = device != runtime::host_memory;
     passes::Options options;
     options.target = on_device ? passes::Target::device : passes::Target::cpu;
     for (const std::string& name : config().disabled_passes) options.disabled.push_back(name);
     bool tiled = false;
     options.on_change = [&](std::string_view name, const ir::Graph& changed) {
-      tiled |= name == "time_tiles";
+      if (name == "time_tiles") {
+        tiled = true;
+        if (settled) *settled = settled_in(changed);
+      }
       if (log) log->pass(name, changed);
     };
     if (on_device && keeps_state) {
@@ -284,6 +289,18 @@ class RegionCache::Impl {
       passes::run(*graph, options);
     }
     return tiled;
+  }
+
+  /// The conditions of the checks that a pass has just made for the sizes that the graph is given (passes/loops.h).
+  static std::vector<ir::Formula> settled_in(const ir::Graph& graph) {
+    std::vector<ir::Formula> found;
+    ir::walk(*graph.body, [&](const ir::Op& op) {
+      if (op.code != ir::Opcode::check_ || op.check->kind != ir::CheckKind::sizes_) return;
+      std::optional<ir::Formula> condition = ir::Formula::of(op.operands[0], graph);
+      APPY_CHECK(condition, "what sizes code is for follows from arguments");
+      found.push_back(std::move(*condition));
+    });
+    return found;
   }
 
   /// The region without variables that nothing reads afterwards, if that makes it a factorization, which a library
@@ -314,7 +331,8 @@ class RegionCache::Impl {
 
     const auto variants = variants_of(scope, may_alias);
     const bool any_int = variants >= max_ranges;
-    const trace::Region of = region(may_alias, any_int, any_int || leaves_room(scope, variants > 0));
+    const bool any_count = any_int || leaves_room(scope, variants > 0);
+    const trace::Region of = region(may_alias, any_int, any_count);
     trace::Result traced = trace::trace(of, scope);
     // A handler may read what the variables were.
     if (chosen_backend(options_, traced.signature.device) == Backend::cpu && !handled_ && cpu::lapack() &&
@@ -335,7 +353,8 @@ class RegionCache::Impl {
     // Arrays of the host are copied to a device and back when all is done: there the interpreter can always start anew.
     const bool starts_anew = on_device && traced.signature.device == runtime::host_memory;
     const bool keeps_state = options_.group && on_device && !starts_anew && leaves_numbers(traced.signature);
-    const bool tiled = optimise(traced.graph, device, keeps_state, &log);
+    if (!on_device && !any_count) traced.graph->given = traced.samples.words(*traced.graph);
+    const bool tiled = optimise(traced.graph, device, keeps_state, &log, &traced.signature.settled);
     const ir::Graph& graph = *traced.graph;
     report.passes_seconds = lap();
     if (options_.group && !starts_anew && may_fail_late(graph, !traced.signature.outputs.empty(), on_device)) {
@@ -381,22 +400,25 @@ class RegionCache::Impl {
     return launched == runtime::Launch::exited ? Outcome::exited : Outcome::done;
   }
 
-  /// For a frame where `declined` did, and that has extents of 1 that its trace had not: the specialization that is for
-  /// them, compiled where there is none.
+  /// For a frame where `declined` did, and that has extents of 1 that its trace had not, or sizes for which loops want
+  /// other versions: the specialization that is for them, compiled where there is none.
   Compiled* better_fit(Compiled& declined, const Scope& scope, Entry& entry) {
-    if (declined.code->guards().fits(scope)) return nullptr;
+    const bool other_version = !declined.code->guards().is_for_sizes(scope);
+    const auto is_better = [&](const Compiled& one) {
+      const runtime::Guards& guards = one.code->guards();
+      return guards.fits(scope) || (other_version && guards.is_for_sizes(scope));
+    };
+    if (is_better(declined)) return nullptr;
     for (auto at = compiled_.begin(); at != compiled_.end(); ++at) {
-      const runtime::Guards& guards = (*at)->code->guards();
-      if (!guards.fits(scope) || !guards.match(scope, entry)) continue;
+      if (!is_better(**at) || !(*at)->code->guards().match(scope, entry)) continue;
       std::rotate(compiled_.begin(), at, at + 1);  // the next frame is likely to be for it, too
       return compiled_.front().get();
     }
-    if (declined.last_resort) return nullptr;
+    if (declined.last_resort && !other_version) return nullptr;
     try {
-      const bool room = !is_full(2) && variants_of(scope, declined.report.sequential) < max_ranges;
-      if (Compiled* made = room ? compile(scope, entry) : nullptr; made && made->code->guards().fits(scope)) {
-        return made;
-      }
+      // Of too many versions the next one is for any sizes.
+      const bool room = other_version || (!is_full(2) && variants_of(scope, declined.report.sequential) < max_ranges);
+      if (Compiled* made = room ? compile(scope, entry) : nullptr; made && is_better(*made)) return made;
     } catch (const Abort&) {
       // The types can be compiled, as `declined` shows: this is no refusal.
     }

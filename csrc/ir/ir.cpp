@@ -283,6 +283,7 @@ std::unique_ptr<Graph> clone(const Graph& graph) {
   copy->boxes = graph.boxes;
   copy->registers = graph.registers;
   copy->workers = graph.workers;
+  copy->given = graph.given;
   copy->solve = graph.solve;
   copy->factorization = graph.factorization;
   copy->result_names = graph.result_names;

@@ -310,6 +310,9 @@ struct Graph {
   int registers = 16;          // vector registers that the target has
   bool boxes = false;          // loops over time around rows and columns are to be tiled (overlapped_tiles)
   int workers = 0;             // threads that will run it; 0: nobody knows. Only sizes depend on it
+  /// Argument words of an entry that it is compiled for, whose sizes may decide which code there is; addresses, strides
+  /// and real numbers are 0. Empty: for any entry.
+  std::vector<Word> given;
   std::optional<Solve> solve;  // passes keep what the region means
   std::optional<Factorization> factorization;
   Block* body = nullptr;                  // its arguments are the parameters; its yield names the results

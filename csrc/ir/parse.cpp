@@ -91,6 +91,7 @@ class Parser {
       *number = static_cast<int>(lex_.integer("a number", 1, kIntMax));
       lex_.expect(')');
     }
+    if (lex_.accept("given")) given();
     if (lex_.accept("solves")) graph_->solve = solve();
     if (lex_.accept("factors")) graph_->factorization = factorization();
     if (lex_.accept("results")) {
@@ -111,6 +112,27 @@ class Parser {
     std::vector<Token> results;
     Token start;
   };
+
+  /// One number for each scalar, `[extent, ...]` for each array.
+  void given() {
+    lex_.expect('(');
+    for (const Value* arg : graph_->body->args) {
+      if (arg->index > 0) lex_.expect(',');
+      graph_->given.resize(graph_->given.size() + words_of(arg->type));
+      Word* word = &graph_->given[first_word(*graph_, arg->index)];
+      if (!arg->type.is_view()) {
+        *word = static_cast<Word>(lex_.integer("what the parameter is"));
+        continue;
+      }
+      lex_.expect('[');
+      for (int d = 0; d < arg->type.rank; ++d) {
+        if (d > 0) lex_.expect(',');
+        *++word = static_cast<Word>(lex_.integer("an extent", 0));
+      }
+      lex_.expect(']');
+    }
+    lex_.expect(')');
+  }
 
   const Value& parameter() {
     const Token name = value_token();

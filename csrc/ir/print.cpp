@@ -39,6 +39,7 @@ class GraphPrinter {
     if (graph_.boxes) out_ += " boxes";
     if (graph_.registers != Graph().registers) out_ += " registers(" + std::to_string(graph_.registers) + ")";
     if (graph_.workers != 0) out_ += " workers(" + std::to_string(graph_.workers) + ")";
+    if (!graph_.given.empty()) out_ += " given(" + given() + ")";
     const auto name = [&](uint32_t parameter) { return ops_.name(*graph_.body->args[parameter]); };
     const auto length = [&](const Length& l) {
       return (l.dim < 0 ? "" : "dim " + std::to_string(l.dim) + " ") + name(l.parameter);
@@ -66,6 +67,26 @@ class GraphPrinter {
   }
 
  private:
+  std::string given() const {
+    std::string text;
+    for (const Value* arg : graph_.body->args) {
+      const Word* word = &graph_.given[first_word(graph_, arg->index)];
+      const auto number = [&] { return std::to_string(static_cast<int64_t>(*word)); };
+      text += arg->index > 0 ? ", " : "";
+      if (!arg->type.is_view()) {
+        text += number();
+        continue;
+      }
+      text += "[";
+      for (int d = 0; d < arg->type.rank; ++d) {
+        ++word;
+        text += (d > 0 ? ", " : "") + number();
+      }
+      text += "]";
+    }
+    return text;
+  }
+
   void indent(int depth) { out_.append(static_cast<size_t>(depth) * 2, ' '); }
 
   void block(const Block& block, int depth) {

@@ -65,6 +65,9 @@ class Verifier {
         fault("region: only an integer has a range: " + printer_.name(*param));
       }
     }
+    size_t words = 0;
+    for (const Value* param : graph_.body->args) words += words_of(param->type);
+    if (!graph_.given.empty() && graph_.given.size() != words) fault("region: is given another number of words");
     block(*graph_.body, nullptr);
     return std::move(faults_);
   }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "ir/footprint.h"
+#include "ir/formula.h"
+
 namespace appy::passes {
 
 using ir::Block;
@@ -344,6 +347,19 @@ bool ordered_by_accesses_only(const Op& loop) {
   return only;
 }
 
+std::optional<bool> settle(ir::Builder& b, const Op& loop, Value* condition) {
+  const ir::Graph& graph = *loop.graph;
+  if (graph.given.empty() || constant(*condition) || !ir::nothing_written_before(loop)) return {};
+  const std::optional<ir::Formula> formula = ir::Formula::of(condition, graph);
+  if (!formula) return {};
+  const bool holds = (*formula)(graph.given.data()) != 0;
+  ir::Check check;
+  check.kind = ir::CheckKind::sizes_;
+  check.declines = true;
+  b.check(std::move(check), holds ? condition : b.op(ir::Opcode::not_, {condition}), {}, {});
+  return holds;
+}
+
 Op* make_versions(ir::Builder& b, Op& loop, Value* condition) {
   ir::Graph& graph = *loop.parent->graph;
   std::vector<ir::Type> types;
@@ -361,6 +377,15 @@ Op* make_versions(ir::Builder& b, Op& loop, Value* condition) {
   choice->blocks[1]->append(&loop);
   b.yield(loop.results);
   return choice;
+}
+
+void take_arm(Op& choice, size_t arm) {
+  Block& taken = *choice.blocks[arm];
+  std::vector<Value*> to(choice.graph->value_count());
+  for (size_t k = 0; k < choice.results.size(); ++k) to[choice.results[k]->id] = taken.last->operands[k];
+  ir::replace_uses(*choice.graph, to);
+  move_before(taken, choice);
+  choice.parent->remove(&choice);
 }
 
 }  // namespace appy::passes

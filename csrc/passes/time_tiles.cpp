@@ -88,15 +88,20 @@ class Tiler : Arithmetic {
     return found;
   }
 
-  void run() {
+  /// False where the entry that the graph is given has sizes for which the loop as written is better.
+  bool run() {
     b_.set_loc(loop_.loc);
     b_.set_before(&loop_);
     choose_sizes();
+    const std::optional<bool> known = settle(b_, loop_, pays_);
+    if (known == false) return false;
     Op* choice = make_versions(b_, loop_, pays_);
     b_.set_block(choice->blocks[0]);
     const std::vector<Value*> results = groups();
     b_.set_block(choice->blocks[0]);
     b_.yield(results);
+    if (known) take_arm(*choice, 0);
+    return true;
   }
 
  private:
@@ -424,12 +429,18 @@ class Tiler : Arithmetic {
 }  // namespace
 
 bool tile_time(ir::Graph& graph, std::optional<TileSizes> sizes) {
-  return tile_stencils(graph, kStage, "by blocks of rows", [&](const Stencil& stencil) {
+  bool settled = false;
+  const auto tile = [&](const Stencil& stencil) -> std::string {
     Tiler tiler(graph, stencil, sizes);
-    std::string why = tiler.has_scalars() ? "" : "a scalar is computed in it";
-    if (why.empty()) tiler.run();
-    return why;
-  });
+    if (!tiler.has_scalars()) return "a scalar is computed in it";
+    if (tiler.run()) return "";
+    settled = true;
+    return "the arrays are small, or few of its iterations would be taken at a time; entries for which this is "
+           "otherwise "
+           "get code of their own";
+  };
+  const bool tiled = tile_stencils(graph, kStage, "by blocks of rows", tile);
+  return tiled || settled;
 }
 
 bool time_tiles(ir::Graph& graph) { return tile_time(graph, std::nullopt); }

@@ -134,6 +134,7 @@ Guards::Guards(const Signature& signature, const ir::Graph& graph, const Scope& 
     steps_.push_back(std::move(step));
   }
   for (const AskedExtent& asked : signature.asked) (asked.single ? single_ : not_single_).push_back(asked.extent);
+  settled_ = signature.settled;
   names_.push_back("an extent of 1");
   const auto& inputs = signature.inputs;
   for (size_t i = 0; i < inputs.size(); i++) {
@@ -341,7 +342,7 @@ int Guards::first_mismatch(const Scope& scope, Entry& entry, Compared compared) 
     if (!passes) return static_cast<int>(i);
   }
   if (compared != Compared::all) return -1;
-  const auto differs = [&](const Formula& extent) { return extent(entry.args.data()) != 1; };
+  const auto differs = [&](const ir::Formula& extent) { return extent(entry.args.data()) != 1; };
   if (std::any_of(single_.begin(), single_.end(), differs)) return static_cast<int>(steps_.size());
   return -1;
 }
@@ -350,10 +351,22 @@ bool Guards::match(const Scope& scope, Entry& entry) const {
   return first_mismatch(scope, entry) < 0 && overlapping(entry) == may_alias_;
 }
 
+bool Guards::matches_sizes(const Scope& scope, Entry& entry) const {
+  return match(scope, entry) && std::all_of(settled_.begin(), settled_.end(), [&](const ir::Formula& condition) {
+           return condition(entry.args.data()) != 0;
+         });
+}
+
+bool Guards::is_for_sizes(const Scope& scope) const {
+  Entry entry;
+  return matches_sizes(scope, entry);
+}
+
 bool Guards::fits(const Scope& scope) const {
   Entry entry;
-  return match(scope, entry) && std::none_of(not_single_.begin(), not_single_.end(),
-                                             [&](const Formula& extent) { return extent(entry.args.data()) == 1; });
+  return matches_sizes(scope, entry) &&
+         std::none_of(not_single_.begin(), not_single_.end(),
+                      [&](const ir::Formula& extent) { return extent(entry.args.data()) == 1; });
 }
 
 bool Guards::matches_beside_ranges(const Scope& scope) const {

@@ -72,7 +72,10 @@ class Guards {
   /// True if every input passes, were it not for any extents of 1 either.
   bool matches_types(const Scope&) const;
 
-  /// True if match() is, and no extent is 1 that was something else when the signature was traced.
+  /// True if match() is, and of versions of loops those are wanted that were kept.
+  bool is_for_sizes(const Scope&) const;
+
+  /// True if is_for_sizes() is, and no extent is 1 that was something else when the signature was traced.
   bool fits(const Scope&) const;
 
   /// True if every input passes and written arrays overlap others or themselves, whichever version this is.
@@ -122,14 +125,16 @@ class Guards {
   bool pass_foreign(const Step&, PyObject*, Entry&, Compared) const;
   Extent extent_of(const Entry&, int input) const;
   bool overlapping(const Entry&) const;
+  bool matches_sizes(const Scope&, Entry&) const;
 
   std::vector<Step> steps_;
   std::vector<std::unique_ptr<Function>> functions_;
   std::vector<Pair> pairs_;  // inputs (arrays) that must be disjoint
   std::vector<int> solo_;    // written arrays that must not overlap themselves
   std::vector<std::string> names_;
-  std::vector<Formula> single_;      // extents that must be 1
-  std::vector<Formula> not_single_;  // extents that were something else
+  std::vector<ir::Formula> single_;      // extents that must be 1
+  std::vector<ir::Formula> not_single_;  // extents that were something else
+  std::vector<ir::Formula> settled_;     // conditions under which it does not decline
   size_t words_ = 0;
   bool may_alias_ = false;
   bool foreign_ = false;  // there are arrays of other libraries

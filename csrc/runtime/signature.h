@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "ir/formula.h"
 #include "ir/ir.h"
-#include "runtime/formula.h"
 #include "support/ref.h"
 
 namespace appy::runtime {
@@ -147,7 +147,7 @@ struct Output {
 /// A number of elements that the trace asked whether it is 1, and what it was. Where it was 1 it is guarded. Where it
 /// was not, the code is right for 1 as well, but it declines where one element would be broadcast.
 struct AskedExtent {
-  Formula extent;
+  ir::Formula extent;
   bool single = false;
 };
 
@@ -157,7 +157,8 @@ struct Signature {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<AskedExtent> asked;
-  std::vector<int> complex_arrays;  // slots of arrays that are made as complex ones, of one dimension less
+  std::vector<ir::Formula> settled;  // conditions that passes took to hold (passes/loops.h, settle); else it declines
+  std::vector<int> complex_arrays;   // slots of arrays that are made as complex ones, of one dimension less
   int exit = -1;
   /// All arrays of a region are of one library and in one memory, those among its outputs too.
   Library library = Library::numpy;

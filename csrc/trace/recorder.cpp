@@ -188,7 +188,7 @@ std::optional<int64_t> Recorder::sample(const ir::Value* v) const { return sampl
 bool Recorder::is_single(ir::Value* extent) {
   const std::optional<int64_t> at_entry = samples_.of(extent);
   if (!at_entry || region_.any_count) return false;
-  std::optional<runtime::Formula> formula = runtime::Formula::of(extent, *graph_);
+  std::optional<ir::Formula> formula = ir::Formula::of(extent, *graph_);
   if (!formula) return false;
   const bool single = *at_entry == 1;
   std::vector<runtime::AskedExtent>& all = signature_.asked;

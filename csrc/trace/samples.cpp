@@ -1,5 +1,6 @@
 #include "trace/samples.h"
 
+#include <algorithm>
 #include <array>
 
 #include "ir/eval.h"
@@ -32,6 +33,21 @@ std::optional<int64_t> Samples::of(const ir::Value* v) const {
   }
   const ir::DType from = v->op->operands[v->op->code == ir::Opcode::select_ ? 1 : 0]->type.dtype;
   return static_cast<int64_t>(ir::evaluate_op(v->op->code, v->type.dtype, from, std::span(words).first(count)));
+}
+
+std::vector<ir::Word> Samples::words(const ir::Graph& graph) const {
+  std::vector<ir::Word> out;
+  for (const ir::Value* param : graph.body->args) {
+    const size_t first = out.size();
+    out.resize(first + ir::words_of(param->type));
+    if (const auto scalar = scalars_.find(param->index); scalar != scalars_.end()) {
+      out[first] = static_cast<ir::Word>(scalar->second);
+    } else if (const auto array = extents_.find(param->index); array != extents_.end()) {
+      std::copy(array->second.begin(), array->second.end(), out.begin() + static_cast<ptrdiff_t>(first) + 1);
+      if (param->type.layout == ir::Layout::pairs) out[first + static_cast<size_t>(param->type.rank)] = 2;
+    }
+  }
+  return out;
 }
 
 void ArrayCount::add(const Samples& samples, ir::DType dtype, std::span<ir::Value* const> shape) {

@@ -16,6 +16,8 @@ class Samples {
   void array(const ir::Value* param, std::vector<int64_t> extents) { extents_[param->index] = std::move(extents); }
   /// The integer where it follows from parameters and extents alone.
   std::optional<int64_t> of(const ir::Value*) const;
+  /// As `Graph::given`.
+  std::vector<ir::Word> words(const ir::Graph&) const;
 
  private:
   // By the parameter's number, as passes may give back another graph.

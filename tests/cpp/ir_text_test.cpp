@@ -156,6 +156,20 @@ TEST(Text, WhoRunsALoopAndBarriers) {
             "line 2, column 14: expected workers, columns, lanes, threads, single or repeated, got all");
 }
 
+TEST(Text, TheEntryThatARegionIsCompiledFor) {
+  const auto region = [](const std::string& given) {
+    return "region @r(%n: i64, %x: f64[2,c], %a: f64, %e: i32[0,c], %b: bool) workers(2) given(" + given +
+           ") {\n  check sizes %b declines\n  yield\n}\n";
+  };
+  const auto graph = parse(region("-3, [40, 0], 0, [], 1"));
+  EXPECT_EQ(graph->given, (std::vector<Word>{static_cast<Word>(-3), 0, 40, 0, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(print(*graph), region("-3, [40, 0], 0, [], 1"));
+  EXPECT_EQ(print(*clone(*graph)), print(*graph));
+  EXPECT_EQ(error_of(region("-3, [40, -1], 0, [], 1")), "line 1, column 93: expected an extent from 0 to 9223372036854775807, got -1");
+  EXPECT_EQ(error_of(region("-3, [40], 0, [], 1")), "line 1, column 91: expected ',', got ']'");
+  EXPECT_EQ(error_of(region("-3")), "line 1, column 86: expected ',', got ')'");
+}
+
 TEST(Text, WhatARegionIsAsAWhole) {
   const auto region = [](const std::string& header) {
     return "region @r(%n: i64, %L: f64[2,c], %x: f64[1,c]) " + header + " {\n  yield\n}\n";

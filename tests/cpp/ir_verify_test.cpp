@@ -306,6 +306,10 @@ TEST(Verify, RegionAttributes) {
   EXPECT_EQ(verify(*parse("region @r(%n: i64) results(\"a\", \"b\") {\n yield %n\n}")),
             "region: 2 result names for 1 results\n");
   EXPECT_EQ(verify(*parse("region @r(%a: f64 in [0, 1]) {\n yield\n}")), "region: only an integer has a range: %a\n");
+  const auto graph = parse("region @r(%x: f64[1,c]) given([3]) {\n yield\n}");
+  EXPECT_EQ(verify(*graph), "");
+  graph->given.pop_back();
+  EXPECT_EQ(verify(*graph), "region: is given another number of words\n");
 }
 
 TEST(Builder, RefusesWhatTheVerifierWouldRefuse) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import appy
 
 TILED = "takes several iterations at a time"
+SMALL = "is not tiled: the arrays are small"
 
 
 def heat_1d(steps, a, b, source):
@@ -209,7 +211,55 @@ def test_stencils(f, threads):
     for rows in [5, 30, 9001 if f is heat_1d else 1003]:
         for steps in [1, 2, 9]:
             if steps == 9 or rows < 100:
-                assert TILED in check(f, steps, rows, threads=threads)
+                text = check(f, steps, rows, threads=threads)
+                assert TILED in text or SMALL in text
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("f", [heat_1d, heat_2d])
+def test_sizes_choose_the_version(f, threads):
+    """Each version is compiled where an entry wants it, and an entry that wants another one finds it, in any order."""
+    few, many = 5, 12_000
+    # Of its own: regions are those of the code.
+    code = f.__code__.replace(co_name=f"{f.__name__}_{threads}")
+    compiled = appy.jit(strict=True, exact=True, threads=threads)(types.FunctionType(code, f.__globals__))
+    entries = [(1, few), (2, many), (1, few), (2, many), (1, many), (2, many)]
+    for steps, rows in entries:
+        got, want = arguments(f, steps, rows), arguments(f, steps, rows)
+        assert compiled(*got) == f(*want)
+        for x, y in zip(got[1:], want[1:]):
+            np.testing.assert_array_equal(x, y)
+    stats = compiled.stats()
+    assert stats["runs"] == len(entries)
+    assert stats["compiled"] == 2
+    assert stats["declined"] == 0
+    text = str(appy.explain(compiled))
+    assert TILED in text
+    assert SMALL in text
+
+
+def test_failures_do_not_compile_another_version():
+    def looked_up(steps, a, b, k):
+        # pragma sequential for
+        for t in range(steps):
+            # pragma parallel for
+            for i in range(1, a.shape[0] - 1):
+                # pragma simd
+                for j in range(a.shape[1]):
+                    b[i, j] = a[i - 1, j] + a[i + 1, j] + k[t]
+            # pragma parallel for
+            for i in range(1, a.shape[0] - 1):
+                # pragma simd
+                for j in range(a.shape[1]):
+                    a[i, j] = b[i, j]
+
+    compiled = appy.jit(strict=True)(looked_up)
+    a = np.ones((20, 10))
+    compiled(4, a, a.copy(), np.ones(4))
+    for _ in range(3):
+        with pytest.raises(IndexError):
+            compiled(4, a, a.copy(), np.ones(2))
+    assert compiled.stats()["compiled"] == 1
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -1,16 +1,16 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <string>
 #include <vector>
 
 #include "ir/eval.h"
 #include "ir/text.h"
-#include "runtime/formula.h"
+#include "ir/formula.h"
 
-namespace appy::runtime {
+namespace appy::ir {
 namespace {
 
-using ir::Word;
 
 constexpr const char* kCounts = R"(region @r(%x: f64[2,c], %a: i64, %f: f64, %y: f32[1,inner], %b: i32) {
   %zero = const 0 : i64
@@ -34,8 +34,8 @@ constexpr const char* kCounts = R"(region @r(%x: f64[2,c], %a: i64, %f: f64, %y:
 )";
 
 TEST(Formula, IsWhatTheGraphComputes) {
-  const auto graph = ir::parse(kCounts);
-  const ir::Value* picked = graph->body->last->operands[0];
+  const auto graph = parse(kCounts);
+  const Value* picked = graph->body->last->operands[0];
   const auto formula = Formula::of(picked, *graph);
   ASSERT_TRUE(formula);
   double element = 0;
@@ -54,7 +54,7 @@ TEST(Formula, IsWhatTheGraphComputes) {
                                         3,
                                         4,
                                         static_cast<Word>(b)};
-        const auto expected = ir::evaluate(*graph, args);
+        const auto expected = evaluate(*graph, args);
         EXPECT_EQ((*formula)(args.data()), static_cast<int64_t>(expected.results.at(0))) << n << " " << a << " " << b;
       }
     }
@@ -62,17 +62,39 @@ TEST(Formula, IsWhatTheGraphComputes) {
 }
 
 TEST(Formula, TakesNoFloatsAndNoElements) {
-  const auto graph = ir::parse(kCounts);
+  const auto graph = parse(kCounts);
   EXPECT_FALSE(Formula::of(graph->body->last->operands[1], *graph));
   EXPECT_FALSE(Formula::of(graph->body->last->operands[2], *graph));
 }
 
+TEST(Formula, ComputesEachValueOnce) {
+  // As a tree it would have 2^60 leaves.
+  std::string text = "region @r(%v0: i64) {\n";
+  const auto power = [&](int n) { return "%v" + std::to_string(n); };
+  for (int n = 1; n <= 60; ++n) text += power(n) + " = add " + power(n - 1) + ", " + power(n - 1) + " : i64\n";
+  const auto graph = parse(text + "yield %v60\n}\n");
+  const auto formula = Formula::of(graph->body->last->operands[0], *graph);
+  ASSERT_TRUE(formula);
+  const Word three = 3;
+  EXPECT_EQ((*formula)(&three), int64_t{3} << 60);
+}
+
+TEST(Formula, TakesNoMoreThanItHasPlaceFor) {
+  std::string text = "region @r(%v0: i64) {\n";
+  for (int n = 1; n <= 256; ++n) {
+    text += "%v" + std::to_string(n) + " = add %v" + std::to_string(n - 1) + ", %v0 : i64\n";
+  }
+  const auto graph = parse(text + "yield %v255, %v256\n}\n");
+  EXPECT_TRUE(Formula::of(graph->body->last->operands[0], *graph));
+  EXPECT_FALSE(Formula::of(graph->body->last->operands[1], *graph));
+}
+
 TEST(Formula, EqualOnesAreEqual) {
-  const auto graph = ir::parse(kCounts);
-  const ir::Op* picked = graph->body->last->operands[0]->op;
+  const auto graph = parse(kCounts);
+  const Op* picked = graph->body->last->operands[0]->op;
   EXPECT_EQ(Formula::of(picked->operands[1], *graph), Formula::of(picked->operands[1], *graph));
   EXPECT_NE(Formula::of(picked->operands[1], *graph), Formula::of(picked->operands[2], *graph));
 }
 
 }  // namespace
-}  // namespace appy::runtime
+}  // namespace appy::ir

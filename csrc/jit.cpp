@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <set>
 
 #include "bytecode/bytecode.h"
 #include "cpu/cpu.h"
@@ -263,11 +264,12 @@ class RegionCache::Impl {
     options.target = on_device ? passes::Target::device : passes::Target::cpu;
     for (const std::string& name : config().disabled_passes) options.disabled.push_back(name);
     bool tiled = false;
+    // The trace's own are in its signature.
+    std::set<const ir::Op*> noted;
+    if (settled) note_settled(*graph, noted, nullptr);
     options.on_change = [&](std::string_view name, const ir::Graph& changed) {
-      if (name == "time_tiles") {
-        tiled = true;
-        if (settled) *settled = settled_in(changed);
-      }
+      tiled |= name == "time_tiles";
+      if (settled) note_settled(changed, noted, settled);
       if (log) log->pass(name, changed);
     };
     if (on_device && keeps_state) {
@@ -291,16 +293,16 @@ class RegionCache::Impl {
     return tiled;
   }
 
-  /// The conditions of the checks that a pass has just made for the sizes that the graph is given (passes/loops.h).
-  static std::vector<ir::Formula> settled_in(const ir::Graph& graph) {
-    std::vector<ir::Formula> found;
+  /// Notes the checks that have just been made for the sizes that the graph is given (passes/loops.h), and appends
+  /// their conditions.
+  static void note_settled(const ir::Graph& graph, std::set<const ir::Op*>& noted, std::vector<ir::Formula>* settled) {
     ir::walk(*graph.body, [&](const ir::Op& op) {
       if (op.code != ir::Opcode::check_ || op.check->kind != ir::CheckKind::sizes_) return;
+      if (!noted.insert(&op).second || !settled) return;
       std::optional<ir::Formula> condition = ir::Formula::of(op.operands[0], graph);
       APPY_CHECK(condition, "what sizes code is for follows from arguments");
-      found.push_back(std::move(*condition));
+      settled->push_back(std::move(*condition));
     });
-    return found;
   }
 
   /// The region without variables that nothing reads afterwards, if that makes it a factorization, which a library
@@ -332,7 +334,8 @@ class RegionCache::Impl {
     const auto variants = variants_of(scope, may_alias);
     const bool any_int = variants >= max_ranges;
     const bool any_count = any_int || leaves_room(scope, variants > 0);
-    const trace::Region of = region(may_alias, any_int, any_count);
+    trace::Region of = region(may_alias, any_int, any_count);
+    of.settles = !any_count;
     trace::Result traced = trace::trace(of, scope);
     // A handler may read what the variables were.
     if (chosen_backend(options_, traced.signature.device) == Backend::cpu && !handled_ && cpu::lapack() &&

@@ -128,14 +128,14 @@ def hdiff(in_field, out_field, coeff):
 def heat_3d(TSTEPS, A, B):
     # pragma sequential for
     for t in range(1, TSTEPS):
-        # pragma 1:M-1=>parallel 1:N-1=>parallel 1:K-1=>simd
+        # pragma 0=>parallel 1=>parallel 2=>simd
         B[1:-1, 1:-1, 1:-1] = (
             0.125 * (A[2:, 1:-1, 1:-1] - 2.0 * A[1:-1, 1:-1, 1:-1] + A[:-2, 1:-1, 1:-1])
             + 0.125 * (A[1:-1, 2:, 1:-1] - 2.0 * A[1:-1, 1:-1, 1:-1] + A[1:-1, :-2, 1:-1])
             + 0.125 * (A[1:-1, 1:-1, 2:] - 2.0 * A[1:-1, 1:-1, 1:-1] + A[1:-1, 1:-1, 0:-2])
             + A[1:-1, 1:-1, 1:-1]
         )
-        # pragma 1:M-1=>parallel 1:N-1=>parallel 1:K-1=>simd
+        # pragma 0=>parallel 1=>parallel 2=>simd
         A[1:-1, 1:-1, 1:-1] = (
             0.125 * (B[2:, 1:-1, 1:-1] - 2.0 * B[1:-1, 1:-1, 1:-1] + B[:-2, 1:-1, 1:-1])
             + 0.125 * (B[1:-1, 2:, 1:-1] - 2.0 * B[1:-1, 1:-1, 1:-1] + B[1:-1, :-2, 1:-1])

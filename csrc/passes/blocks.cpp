@@ -173,8 +173,13 @@ class Blocker {
       in_groups(false);
       return true;
     }
+    Value* worth = worth_panels();
+    if (const std::optional<bool> known = settle(graph_, *worth)) {
+      in_groups(*known);
+      return true;
+    }
     Op* const copy = Copier(graph_).copy(rows);
-    Op& choice = *make_versions(b_, rows, worth_panels());
+    Op& choice = *make_versions(b_, rows, worth);
     choice.blocks[0]->append(copy);
     b_.set_block(choice.blocks[0]);
     b_.yield({});

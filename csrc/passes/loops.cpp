@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ir/footprint.h"
-#include "ir/formula.h"
+#include "ir/sizes.h"
 
 namespace appy::passes {
 
@@ -347,17 +346,9 @@ bool ordered_by_accesses_only(const Op& loop) {
   return only;
 }
 
-std::optional<bool> settle(ir::Builder& b, const Op& loop, Value* condition) {
-  const ir::Graph& graph = *loop.graph;
-  if (graph.given.empty() || constant(*condition) || !ir::nothing_written_before(loop)) return {};
-  const std::optional<ir::Formula> formula = ir::Formula::of(condition, graph);
-  if (!formula) return {};
-  const bool holds = (*formula)(graph.given.data()) != 0;
-  ir::Check check;
-  check.kind = ir::CheckKind::sizes_;
-  check.declines = true;
-  b.check(std::move(check), holds ? condition : b.op(ir::Opcode::not_, {condition}), {}, {});
-  return holds;
+std::optional<bool> settle(ir::Graph& graph, const Value& condition) {
+  const std::optional<ir::Settled> settled = ir::settle(graph, condition, graph.given);
+  return settled ? std::optional(settled->holds) : std::nullopt;
 }
 
 Op* make_versions(ir::Builder& b, Op& loop, Value* condition) {

@@ -161,10 +161,9 @@ ir::Op* move_before(ir::Block& from, ir::Op& op);
 /// All `for` loops, outermost first.
 std::vector<ir::Op*> for_loops(ir::Graph&);
 
-/// Will the condition of two versions of a loop hold? That of an entry that the graph is given does, or not, and a
-/// check in front of the loop, which the builder makes, declines entries for which it is otherwise; nothing where there
-/// is none, where something may have been written already, or where it takes more than arguments.
-std::optional<bool> settle(ir::Builder&, const ir::Op& loop, ir::Value* condition);
+/// Which of two versions of a loop the entry wants that the graph is given; others decline (ir/sizes.h). Nothing where
+/// there is none, or where it takes more than arguments.
+std::optional<bool> settle(ir::Graph&, const ir::Value& condition);
 
 /// Loop versioning: an `if` takes the loop's place and has its results; the loop itself stands in the second arm. The
 /// first one, with its yield, is left to the caller. The builder stands before the loop, and nowhere afterwards.

@@ -231,6 +231,7 @@ Wide Ranges::Impl::upper(const Affine& sum, const ir::Op& where, Wide goal, int 
     least += factor * (factor > 0 ? in.lo : in.hi);
   }
   if (best <= goal || least > goal || depth == 0 || sum.terms.empty() || searched_before(sum, depth)) return best;
+  if (refuted(sum, where, goal)) return best;
   if (--budget_ < 0) return best;
 
   // sum = rest + k * fact <= rest, with k chosen so that one atom disappears.

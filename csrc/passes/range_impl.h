@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <vector>
 
@@ -46,6 +47,9 @@ inline Affine difference(const Affine& a, const Affine& b, Wide c) {
   out.constant += c;
   return out;
 }
+
+/// Runs of the region for which values are looked up before something is proven.
+constexpr size_t kRuns = 2;
 
 /// Coefficients of affine sums stay below it.
 constexpr Wide kMaxCoef = Wide{1} << 48;
@@ -119,7 +123,13 @@ class Ranges::Impl {
   void forget_places() {
     undecided_.clear();
     refined_.clear();
+    sampled_.clear();
   }
+
+  // range_sample.cpp
+
+  /// Is the sum above the goal there in one of a few runs? Then no search will show that it is not.
+  bool refuted(const Affine&, const ir::Op& where, Wide goal);
 
   static constexpr int kDepth = 5;
   static constexpr int kBudget = 100, kGlance = 12;
@@ -140,11 +150,18 @@ class Ranges::Impl {
     uint32_t count = 0;
     friend bool operator==(const Scope&, const Scope&) = default;
   };
+  /// How far a run comes in a block, as far as anybody has asked.
+  struct Reached {
+    std::optional<bool> entered;
+    uint32_t holding = 0;  // fact ops, from the first one on, that hold
+    bool stopped = false;  // the next one does not
+  };
   struct BlockFacts {
     std::vector<FactOp> ops;
     std::vector<std::pair<const ir::Op*, uint32_t>> before;  // number of fact ops before each op, by the op's address
     FactOp entry;                                            // what holds at the block's start
     Scope around;                                            // of the op that has the block
+    std::array<Reached, kRuns> reached;                      // by run
   };
   /// The terminators that end an iteration of a loop, and those that leave it.
   struct LoopEnds {
@@ -172,6 +189,17 @@ class Ranges::Impl {
   std::optional<Wide> split_upper(const Affine&, const ir::Value& atom, const ir::Op& where, Wide goal, int depth);
   /// The search was at this sum before, or at one that is easier to bound. Facts lead to one sum in many orders.
   bool searched_before(const Affine&, int depth);
+
+  struct Sampled {
+    uint32_t looked = 0, known = 0;  // bits, by run
+    std::array<ir::Word, kRuns> words{};
+  };
+  std::optional<ir::Word> sampled(const ir::Value&, size_t run);
+  std::optional<Wide> sampled(const Affine&, size_t run);
+  bool may_hold(const FactOp&, size_t run);
+  bool reaches(const ir::Op& where, size_t run);
+  std::optional<ir::Word> sampled_argument(const ir::Value&, size_t run);
+  ir::Word sampled_extent(const ir::Value& array, size_t dim, size_t run) const;
 
   void narrow(Interval&, const ir::Value&, const Affine& sum);
   Interval of_result(const ir::Value&);
@@ -206,6 +234,7 @@ class Ranges::Impl {
   };
   ByValue<Memo> memo_{graph_};
   ByValue<Undecided> undecided_{graph_};
+  ByValue<Sampled> sampled_{graph_};
   ByValue<Refined> refined_{graph_};
   const ir::Op* scoped_ = nullptr;  // the place that scope_ is of
   Scope scope_;

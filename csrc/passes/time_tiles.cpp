@@ -93,7 +93,7 @@ class Tiler : Arithmetic {
     b_.set_loc(loop_.loc);
     b_.set_before(&loop_);
     choose_sizes();
-    const std::optional<bool> known = settle(b_, loop_, pays_);
+    const std::optional<bool> known = settle(graph_, *pays_);
     if (known == false) return false;
     Op* choice = make_versions(b_, loop_, pays_);
     b_.set_block(choice->blocks[0]);

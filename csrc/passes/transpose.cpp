@@ -264,6 +264,8 @@ class Transposer {
       also(fits(b, box));
       if (Value* worth = pays(ranges, b, box.group)) also(worth);
     }
+    const std::optional<bool> known = settle(graph_, *enough);
+    if (known == false) return true;
     Copier copier(graph_);
     Op* const loop = copier.copy(front);
     Op& choice = *make_versions(b, front, enough);
@@ -278,6 +280,7 @@ class Transposer {
       for (Op* load : box.group.loads) redirect(*copier.of(load->result())->op, box, *near);
       tell(box.group);
     }
+    if (known) take_arm(choice, 0);
     return true;
   }
 

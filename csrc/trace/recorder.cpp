@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/sizes.h"
 #include "pycompat/locals.h"
 #include "runtime/numpy.h"
 #include "support/abort.h"
@@ -195,6 +196,14 @@ bool Recorder::is_single(ir::Value* extent) {
   const auto same = [&](const runtime::AskedExtent& asked) { return asked.extent == *formula; };
   if (std::none_of(all.begin(), all.end(), same)) all.push_back({std::move(*formula), single});
   return single;
+}
+
+std::optional<bool> Recorder::settle(ir::Value* condition) {
+  if (!region_.settles) return {};
+  const std::optional<ir::Settled> settled = ir::settle(*graph_, *condition, samples_.words(*graph_));
+  if (!settled) return {};
+  signature_.settled.push_back(settled->condition);
+  return settled->holds;
 }
 
 void Recorder::count_array(const Instruction& i) {

@@ -68,6 +68,7 @@ class Recorder : public Context {
   ir::Value* extent(const Traced& array, int dim) override;
   std::optional<int64_t> sample(const ir::Value*) const override;
   bool is_single(ir::Value* extent) override;
+  std::optional<bool> settle(ir::Value* condition) override;
   void poll() override;
   bool annotated() const override;
   Statement* statement() override;

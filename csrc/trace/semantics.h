@@ -58,6 +58,9 @@ class Context {
   virtual std::optional<int64_t> sample(const ir::Value*) const = 0;
   /// Is a number of elements 1 at every entry that the trace is for? It is guarded where it is.
   virtual bool is_single(ir::Value*) { return false; }
+  /// Which of two ways to compute what is traced next the sizes at entry choose; a check declines other entries.
+  /// Nothing where that is not to be, or takes more than arguments.
+  virtual std::optional<bool> settle(ir::Value* /*condition*/) { return {}; }
   /// Emits the poll at the start of a loop's body.
   virtual void poll() = 0;
   /// Does a pragma speak of the current statement?

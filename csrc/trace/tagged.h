@@ -21,6 +21,7 @@ class Guarded : public Context {
   ir::Value* extent(const Traced& array, int dim) override { return base_.extent(array, dim); }
   std::optional<int64_t> sample(const ir::Value* v) const override { return base_.sample(v); }
   bool is_single(ir::Value* extent) override { return base_.is_single(extent); }
+  std::optional<bool> settle(ir::Value* condition) override { return base_.settle(condition); }
   void poll() override { base_.poll(); }
   bool annotated() const override { return base_.annotated(); }
   runtime::Library library() const override { return base_.library(); }

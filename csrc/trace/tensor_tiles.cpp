@@ -70,20 +70,16 @@ class Tiles {
   void emit(const MatrixProduct::Epilogue* epilogue) {
     Value* work = mul(mul(rows_, columns_), depth_);
     Value* small = e_.le(work, e_.i64(right_down_ ? kSmallGathered : kSmall));
+    Value* stay = in_panels() && !symmetric_ ? e_.either(small, stays()) : small;
+    if (const std::optional<bool> known = c_.settle(stay)) return *known ? in_place(epilogue) : apart(epilogue);
     ir::Builder& b = c_.builder();
-    const ir::Op* arms = b.if_op(in_panels() && !symmetric_ ? e_.either(small, stays()) : small, {});
+    const ir::Op* arms = b.if_op(stay, {});
     ir::Block* outer = b.block();
     b.set_block(arms->blocks[0]);
     in_place(epilogue);
     b.yield({});
     b.set_block(arms->blocks[1]);
-    if (epilogue) sums_ = in_lines();
-    packed();
-    if (symmetric_) {
-      mirror(epilogue);
-    } else if (epilogue) {
-      epilogue->apart(sums_);
-    }
+    apart(epilogue);
     b.yield({});
     b.set_block(outer);
   }
@@ -102,6 +98,17 @@ class Tiles {
     Value* apart = scaled(c_.extent(base, along), ir::size_of(dtype_));
     Value* fits = e_.both(e_.le(depth_, e_.i64(kDeepest)), e_.le(mul(depth_, apart), e_.i64(kStays)));
     return e_.both(fits, e_.ne(e_.op(Opcode::mod_, {apart, e_.i64(kFewSets)}), e_.i64(0)));
+  }
+
+  /// From copies of both factors, with what becomes of the sums in a pass of its own.
+  void apart(const MatrixProduct::Epilogue* epilogue) {
+    if (epilogue) sums_ = in_lines();
+    packed();
+    if (symmetric_) {
+      mirror(epilogue);
+    } else if (epilogue) {
+      epilogue->apart(sums_);
+    }
   }
 
   /// A divisor up to the square root.

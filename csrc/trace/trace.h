@@ -30,6 +30,7 @@ struct Region {
   bool drops_dead = false;  // variables that nothing reads afterwards are left as they were
   int workers = 1;          // threads that the code is for; sizes may depend on it
   int registers = 16;       // vector registers of the processor
+  bool settles = false;     // of what sizes decide there is code for the sizes at entry alone, others decline
 };
 
 struct Result {

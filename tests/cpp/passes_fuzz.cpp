@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "ir/builder.h"
+#include "ir/sizes.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/pass.h"
@@ -381,6 +382,34 @@ TEST(Fuzz, Pipeline) {
     }
   }
   EXPECT_GT(valid, count) << "nearly everything declines";
+}
+
+/// Compiled for one of the entries, with what its conditions are by arguments alone settled: that entry gets what it
+/// got, the others the same, or they decline.
+TEST(Fuzz, Given) {
+  const int first = env("APPY_FUZZ_FIRST", 1), count = env("APPY_FUZZ_COUNT", 150);
+  int valid = 0, settled = 0;
+  for (int seed = first; seed < first + count && !HasFailure(); ++seed) {
+    SCOPED_TRACE("given, seed " + std::to_string(seed));
+    const auto before = Generator(static_cast<uint64_t>(seed)).make();
+    const auto after = ir::clone(*before);
+    const int entry = seed % 12;
+    after->given = Inputs(*before, entry).args();
+    std::vector<const Value*> conditions;
+    for (const ir::Op* op = after->body->first; op; op = op->next) {
+      if (op->code == Opcode::if_) conditions.push_back(op->operands[0]);
+    }
+    for (const Value* condition : conditions) settled += ir::settle(*after, *condition, after->given) ? 1 : 0;
+    ASSERT_EQ(ir::verify(*after), "");
+    valid += compare(*before, *after, entry) ? 1 : 0;
+    Options options;
+    options.verify = true;
+    if (may_promise_falsely(*before)) options.disabled = {"hoist_promised"};
+    run(*after, options);
+    for (int trial = 0; trial < 12; ++trial) valid += compare(*before, *after, trial, true) ? 1 : 0;
+  }
+  EXPECT_GT(valid, count) << "nearly everything declines";
+  EXPECT_GT(settled, count / 4) << "the generator makes too few conditions that arguments decide";
 }
 
 TEST(Fuzz, Device) {

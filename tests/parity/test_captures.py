@@ -50,7 +50,8 @@ def test_program(name):
 def test_regions_for_devices_are_no_matter_of_the_cpu():
     compiled = compare("gramschmidt")
     stats = compiled.stats()
-    assert (stats["regions"], stats["compiled"], stats["declined"]) == (3, 3, 0)
+    # One of them has columns to update that get fewer: code for many and code for few.
+    assert (stats["regions"], stats["compiled"], stats["declined"]) == (3, 4, 0)
     assert str(appy.explain(compiled)).count("entered") == 3
     text = appy.lower(compiled, *PROGRAMS["gramschmidt"].arguments()).text()
     assert text.count("for ") == 1  # the first statement

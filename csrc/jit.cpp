@@ -282,6 +282,7 @@ class RegionCache::Impl {
     } else {
       graph->registers = cpu::vector_registers(chosen_isa());
       graph->workers = threads();
+      graph->cache = cpu::second_level_cache();
     }
     // What is to be shown of each pass has to run, and code for the CPU is made faster than it is looked up.
     if (on_device && !(log && log->wants(stage_passes))) {

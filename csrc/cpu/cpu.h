@@ -24,6 +24,8 @@ bool has_fast_gathers();
 /// Asks the CPU now what the first compilation would ask it: in a virtual machine that takes a while.
 void read_machine();
 std::string_view name_of(Isa);
+/// Bytes of a core's second-level cache; 0 where Linux does not say.
+int64_t second_level_cache();
 inline int vector_registers(Isa isa) { return isa == Isa::avx512 ? 32 : 16; }
 
 struct Options {

@@ -117,23 +117,48 @@ Stream find_stream(const ir::Graph& graph, std::span<const ir::Op* const> access
   return stream;
 }
 
+namespace {
+
+/// Bytes of the caches of a level that the threads of this process use, and how many these are.
+struct Caches {
+  int64_t bytes = 0, count = 0;
+};
+
+Caches caches(int level) {
+  Caches found;
+  cpu_set_t cpus;
+  if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) return found;
+  std::set<std::string> seen;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &cpus)) continue;
+    // Linux has the first level's two caches at 0 and 1, and those behind them in order.
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/index" + std::to_string(level) + "/";
+    if (!seen.insert(read_line(folder + "shared_cpu_list")).second) continue;
+    long long size = 0;
+    char unit = 0;
+    if (std::sscanf(read_line(folder + "size").c_str(), "%lld%c", &size, &unit) < 1) continue;
+    found.bytes += static_cast<int64_t>(size) << (unit == 'K' ? 10 : unit == 'M' ? 20 : 0);
+    ++found.count;
+  }
+  return found;
+}
+
+}  // namespace
+
 int64_t last_level_cache() {
   static const int64_t found = [] {
     constexpr int64_t kUsual = int64_t{32} << 20;
-    cpu_set_t cpus;
-    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) return kUsual;
-    int64_t total = 0;
-    std::set<std::string> seen;
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(cpu, &cpus)) continue;
-      const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/index3/";
-      if (!seen.insert(read_line(folder + "shared_cpu_list")).second) continue;
-      long long size = 0;
-      char unit = 0;
-      if (std::sscanf(read_line(folder + "size").c_str(), "%lld%c", &size, &unit) < 1) continue;
-      total += static_cast<int64_t>(size) << (unit == 'K' ? 10 : unit == 'M' ? 20 : 0);
-    }
-    return total > 0 ? total : kUsual;
+    const int64_t bytes = caches(3).bytes;
+    return bytes > 0 ? bytes : kUsual;
+  }();
+  return found;
+}
+
+int64_t second_level_cache() {
+  static const int64_t found = [] {
+    const Caches all = caches(2);
+    return all.count > 0 ? all.bytes / all.count : 0;
   }();
   return found;
 }

@@ -157,7 +157,7 @@ Block* Graph::new_block(Op* owner) {
 void Graph::renumber() {
   constexpr uint32_t kGone = UINT32_MAX;
   std::vector<bool> stands(value_count_);
-  const auto note = [&](const std::vector<Value*>& values) {
+  const auto note = [&](std::span<Value* const> values) {
     for (const Value* v : values) stands[v->id] = true;
   };
   note(body->args);
@@ -283,6 +283,7 @@ std::unique_ptr<Graph> clone(const Graph& graph) {
   copy->boxes = graph.boxes;
   copy->registers = graph.registers;
   copy->workers = graph.workers;
+  copy->cache = graph.cache;
   copy->given = graph.given;
   copy->solve = graph.solve;
   copy->factorization = graph.factorization;

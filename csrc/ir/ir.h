@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/inline_vector.h"
+
 namespace appy::ir {
 
 enum class DType : uint8_t {
@@ -198,7 +200,7 @@ struct Op {
   Op* prev = nullptr;
   Op* next = nullptr;
   std::vector<Value*> operands;
-  std::vector<Value*> results;
+  InlineVector<Value*, 1> results;
   std::vector<Block*> blocks;
 
   Word imm = 0;                          // const
@@ -304,12 +306,13 @@ struct Graph {
   Graph& operator=(const Graph&) = delete;
 
   std::string name = "region";
-  bool exact = false;          // bit for bit: no FMA, no reassociation
-  bool may_alias = false;      // views may overlap in any way: keep every load and store in order
-  bool inspectors = true;      // to read an index array once more, to test it before the loops, pays
-  int registers = 16;          // vector registers that the target has
-  bool boxes = false;          // loops over time around rows and columns are to be tiled (overlapped_tiles)
-  int workers = 0;             // threads that will run it; 0: nobody knows. Only sizes depend on it
+  bool exact = false;      // bit for bit: no FMA, no reassociation
+  bool may_alias = false;  // views may overlap in any way: keep every load and store in order
+  bool inspectors = true;  // to read an index array once more, to test it before the loops, pays
+  int registers = 16;      // vector registers that the target has
+  bool boxes = false;      // loops over time around rows and columns are to be tiled (overlapped_tiles)
+  int workers = 0;         // threads that will run it; 0: nobody knows. Only sizes depend on it
+  int64_t cache = 0;       // bytes of the cache that each of them has for itself; 0: nobody knows
   /// Argument words of an entry that it is compiled for, whose sizes may decide which code there is; addresses, strides
   /// and real numbers are 0. Empty: for any entry.
   std::vector<Word> given;

@@ -91,6 +91,11 @@ class Parser {
       *number = static_cast<int>(lex_.integer("a number", 1, kIntMax));
       lex_.expect(')');
     }
+    if (lex_.accept("cache")) {
+      lex_.expect('(');
+      graph_->cache = lex_.integer("bytes", 1);
+      lex_.expect(')');
+    }
     if (lex_.accept("given")) given();
     if (lex_.accept("solves")) graph_->solve = solve();
     if (lex_.accept("factors")) graph_->factorization = factorization();

@@ -39,6 +39,7 @@ class GraphPrinter {
     if (graph_.boxes) out_ += " boxes";
     if (graph_.registers != Graph().registers) out_ += " registers(" + std::to_string(graph_.registers) + ")";
     if (graph_.workers != 0) out_ += " workers(" + std::to_string(graph_.workers) + ")";
+    if (graph_.cache != 0) out_ += " cache(" + std::to_string(graph_.cache) + ")";
     if (!graph_.given.empty()) out_ += " given(" + given() + ")";
     const auto name = [&](uint32_t parameter) { return ops_.name(*graph_.body->args[parameter]); };
     const auto length = [&](const Length& l) {

@@ -228,7 +228,7 @@ class Blocker {
         if (range.lo < -far || range.hi > far) return false;
       }
     }
-    return ranges.trips(*nest_.columns).hi > kLanes;
+    return ranges.most_trips(*nest_.columns) > kLanes;
   }
 
   /// Columns begin and end where all rows say, or end, or begin, where the row does, further the later the row is.

@@ -76,15 +76,15 @@ std::optional<Distance> conflict(Ranges& ranges, const Op& loop, const Op& store
   if (!is_unconditional(store, loop) || !is_unconditional(other, loop)) return std::nullopt;
   if (store.code == Opcode::atomic_ && other.code == Opcode::atomic_) return std::nullopt;
   const Distance d = distance(store, other, loop);
-  const ir::Range trips = ranges.trips(loop);
+  const int64_t trips = ranges.most_trips(loop);
   if (d.kind == Distance::Kind::every) {
     // A value that does not vary leaves the element as it is from the second store on.
     const bool same_value = store.code == Opcode::store_ && ir::defined_outside(*store.operands[0], body_of(loop));
-    return same_value || trips.hi < 2 ? std::nullopt : std::optional(d);
+    return same_value || trips < 2 ? std::nullopt : std::optional(d);
   }
   if (d.kind != Distance::Kind::constant || d.iterations == 0) return std::nullopt;
   const int64_t n = d.iterations < 0 ? -d.iterations : d.iterations;
-  return trips.hi <= n ? std::nullopt : std::optional(d);
+  return trips <= n ? std::nullopt : std::optional(d);
 }
 
 void run_in_order(ir::Graph& graph, Op& loop, ir::Severity severity, const std::string& why) {
@@ -126,7 +126,7 @@ bool inspect(ir::Graph& graph, Op& loop, Ranges& ranges) {
     std::set<const Value*> seen;
     // A sum in an element, under a condition, that `promote` could not make a reduction.
     if (store->code == Opcode::store_ && stores_to_one(*store, loop) && !is_private(*store->view(), loop) &&
-        ranges.trips(loop).hi > 1 && updates(*store->operands[0], *store, loop, seen)) {
+        ranges.most_trips(loop) > 1 && updates(*store->operands[0], *store, loop, seen)) {
       run_in_order(graph, loop, ir::Severity::warning,
                    "a check in it keeps the update at " + line_of(graph, store->loc) + " from being a reduction");
       return true;

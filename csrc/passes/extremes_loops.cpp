@@ -303,7 +303,7 @@ std::optional<Bounds> Extremes::inspect(const Op& load) {
              builder_.op(Opcode::maximum_, {results[1], element})};
   for (size_t d = rank; d-- > 0;) {
     builder_.yield(results);
-    results = nest[d]->results;
+    results.assign(nest[d]->results.begin(), nest[d]->results.end());
     if (d > 0) builder_.set_block(&body_of(*nest[d - 1]));
   }
   builder_.set_before(&outer_);

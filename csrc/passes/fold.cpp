@@ -220,14 +220,13 @@ class Fold {
 
   Op* loop(Op& op) {
     if (is_for(op)) {
-      const ir::Range trips = ranges_.trips(op);
-      if (trips.hi == 0) {
+      if (ranges_.never_runs(op)) {
         Op* next = op.next;
         for (size_t k = 0; k < op.results.size(); ++k) replace(op.results[k], op.operands[3 + k]);
         remove(op);
         return next;
       }
-      if (trips == ir::Range{1, 1}) {
+      if (ranges_.most_trips(op) == 1 && ranges_.always_runs(op)) {
         if (Op* next = inline_body(op)) return next;
       }
     }

@@ -83,7 +83,7 @@ class Hoister {
     stored_.clear();
     believes_ = promises_ == Promises::believed && has_permission(op);
     if (believes_) note_doubtful(body_of(op));
-    always_runs_ = !is_for(op) || ranges_.trips(op).lo > 0;
+    always_runs_ = {};
     certain_ = true;
     acted_ = false;
     body(body_of(op), true);
@@ -162,9 +162,14 @@ class Hoister {
     }
   }
 
+  bool always_runs() {
+    if (!always_runs_) always_runs_ = !is_for(*loop_) || ranges_.always_runs(*loop_);
+    return *always_runs_;
+  }
+
   void hoist_load(Op& op, bool top) {
     const bool reached = top && certain_;
-    if ((reached && always_runs_) || ranges_.in_bounds(op, *loop_)) {
+    if ((reached && always_runs()) || ranges_.in_bounds(op, *loop_)) {
       move(op);
     } else if (reached) {
       move_guarded(op);
@@ -251,7 +256,7 @@ class Hoister {
       operand = in_first_iteration(*operand);
       if (!operand) return false;
     }
-    if (!always_runs_) {
+    if (!always_runs()) {
       Value* ok = runs();
       builder_.set_before(loop_);
       Value* idle = builder_.op(Opcode::not_, {ok});
@@ -296,7 +301,7 @@ class Hoister {
   }
 
   void move_region(Op& region) {
-    if (always_runs_) {
+    if (always_runs()) {
       place(region, level_);
     } else {
       move_guarded(region);
@@ -344,10 +349,10 @@ class Hoister {
   std::unordered_set<Value*> written_;  // somewhere in the loop
   std::unordered_set<Value*> stored_;   // in the iteration, before the op at hand; and what note_doubtful found
   Value* runs_ = nullptr;
-  bool believes_ = false;  // iterations do not read what others write
-  bool always_runs_ = false;
-  bool certain_ = true;  // the first iteration reaches this op of the body
-  bool acted_ = false;   // something before it had an effect
+  bool believes_ = false;            // iterations do not read what others write
+  std::optional<bool> always_runs_;  // of the loop, where it was asked for
+  bool certain_ = true;              // the first iteration reaches this op of the body
+  bool acted_ = false;               // something before it had an effect
   int moved_ = 0;
   bool moved_any_ = false;
 };

@@ -27,7 +27,7 @@ class Jammer {
     for (const Op* inner : order.jammed) {
       slopes_[inner] = {*slope(ranges, *inner->operands[0], loop, *inner),
                         *slope(ranges, *inner->operands[1], loop, *inner)};
-      if (ranges.trips(*inner).lo > 0) never_empty_.insert(inner);
+      if (ranges.always_runs(*inner)) never_empty_.insert(inner);
     }
   }
 
@@ -194,7 +194,7 @@ class Jammer {
       for (ir::Carried& c : made->loop->carried) c = {};
     }
     into.append(made);
-    values = made->results;
+    values.assign(made->results.begin(), made->results.end());
   }
 
   void together(const Op& inner, Bounds bounds, std::vector<std::vector<Value*>>& values, Block& into) {

@@ -37,7 +37,7 @@ Sums::Sums(ir::Graph& graph, const Op& outer, const Recurrence& r)
     : graph_(graph), outer_(outer), r_(r), live_(live_values(graph, *r.steps)) {}
 
 void Sums::make_arrays(Builder& b, const std::vector<Value*>& extents) {
-  const std::vector<Value*>& results = r_.steps->results;
+  const auto& results = r_.steps->results;
   for (size_t k = 0; k < results.size(); ++k) {
     if (std::find(live_.begin(), live_.end(), k) == live_.end())
       r_.steps->operands[3 + k] = b.constant(results[k]->type.dtype, 0);

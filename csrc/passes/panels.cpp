@@ -69,7 +69,7 @@ class Divider {
     const Op* around = ir::enclosing_loop(*loop.parent);
     if (in_lanes(loop) || (how_.device && around && interruptible_anywhere(*around))) return false;
     Ranges ranges(graph_);
-    if (ranges.trips(loop).hi <= how_.block) return false;
+    if (ranges.most_trips(loop) <= how_.block) return false;
     std::vector<Recurrence> wanted = recurrences_of(ranges, loop);
     std::erase_if(wanted, [&](const Recurrence& r) { return !is_wanted(r) || !Panel::fits(ranges, loop, r); });
     if (wanted.empty()) return false;

@@ -31,7 +31,7 @@ int64_t work(Ranges& ranges, const Block& block) {
     for (const Block* nested : op->blocks) inner += work(ranges, *nested);
     if (op->code == Opcode::while_) return kEndless;
     if (is_for(*op)) {
-      const int64_t trips = ranges.trips(*op).hi;
+      const int64_t trips = ranges.most_trips(*op);
       if (trips > kEndless / inner) return kEndless;
       inner *= trips;
     }

@@ -203,7 +203,7 @@ class Promoter {
     const bool in_bounds = ranges.in_bounds(cell, loop);
     if (!anyway && !in_bounds) return false;
     const bool flag = !stored && runs_beside_others(loop, *cell.view());
-    const bool always_runs = ranges.trips(loop).lo > 0;
+    const bool always_runs = ranges.always_runs(loop);
     rewrite(loop, cell, {.load = loads || !stored, .flag = flag, .guard = !always_runs});
     return true;
   }

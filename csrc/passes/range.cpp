@@ -444,6 +444,16 @@ ir::Range Ranges::trips(const ir::Op& loop) {
   return saturated(bounds);
 }
 
+int64_t Ranges::most_trips(const ir::Op& loop) { return saturated(impl_->anew().trips(loop)).hi; }
+
+bool Ranges::never_runs(const ir::Op& loop) {
+  const Interval bounds = impl_->anew().trips(loop);
+  if (bounds.hi <= 0 || bounds.lo > 0) return bounds.hi <= 0;
+  const ir::Range step = at(*loop.operands[2], loop);
+  if (step.lo <= 0 && step.hi >= 0) return false;
+  return sees_le(*loop.operands[step.lo > 0 ? 1 : 0], *loop.operands[step.lo > 0 ? 0 : 1], loop);
+}
+
 void Ranges::moved(const ir::Op& op) {
   impl_->anew().moved(op);
   impl_->forget_places();

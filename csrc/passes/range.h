@@ -53,6 +53,10 @@ class Ranges {
 
   /// How many iterations a `for` has: bounds of the trip count, at the loop.
   ir::Range trips(const ir::Op& loop);
+  /// The same as far as intervals say, which costs no search: whether there is an iteration at all takes one.
+  int64_t most_trips(const ir::Op& loop);
+  bool always_runs(const ir::Op& loop) { return trips(loop).lo > 0; }
+  bool never_runs(const ir::Op& loop);
 
   /// The op stands at another place now: what held at its old one is forgotten of its results and those nested in it.
   void moved(const ir::Op&);

@@ -190,16 +190,21 @@ class Ranges::Impl {
   /// The search was at this sum before, or at one that is easier to bound. Facts lead to one sum in many orders.
   bool searched_before(const Affine&, int depth);
 
-  struct Sampled {
-    uint32_t looked = 0, known = 0;  // bits, by run
+  /// What a value is in each run, as far as that is known.
+  struct Sample {
+    uint32_t known = 0;  // bits, by run
     std::array<ir::Word, kRuns> words{};
+    bool has(size_t run) const { return known >> run & 1; }
+    void set(size_t run, ir::Word word) { known |= uint32_t{1} << run, words[run] = word; }
   };
-  std::optional<ir::Word> sampled(const ir::Value&, size_t run);
+  Sample sampled(const ir::Value&);
+  Sample sampled_result(const ir::Value&);
+  Sample sampled_argument(const ir::Value&);
+  /// Of the array or integer: the word of its argument, as in runtime/kernel.h.
+  Sample sampled_size(const ir::Value& argument, size_t word) const;
   std::optional<Wide> sampled(const Affine&, size_t run);
   bool may_hold(const FactOp&, size_t run);
   bool reaches(const ir::Op& where, size_t run);
-  std::optional<ir::Word> sampled_argument(const ir::Value&, size_t run);
-  ir::Word sampled_extent(const ir::Value& array, size_t dim, size_t run) const;
 
   void narrow(Interval&, const ir::Value&, const Affine& sum);
   Interval of_result(const ir::Value&);
@@ -234,7 +239,7 @@ class Ranges::Impl {
   };
   ByValue<Memo> memo_{graph_};
   ByValue<Undecided> undecided_{graph_};
-  ByValue<Sampled> sampled_{graph_};
+  ByValue<Sample> sampled_{graph_};
   ByValue<Refined> refined_{graph_};
   const ir::Op* scoped_ = nullptr;  // the place that scope_ is of
   Scope scope_;

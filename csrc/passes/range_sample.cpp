@@ -23,73 +23,82 @@ Wide number_of(const Value& v, Word word) {
 
 }  // namespace
 
-Word Ranges::Impl::sampled_extent(const Value& array, size_t dim, size_t run) const {
-  if (kSizes[run] == 0) return graph_.given[ir::first_word(graph_, array.index) + 1 + dim];
-  return static_cast<Word>(kSizes[run]);
+Ranges::Impl::Sample Ranges::Impl::sampled_size(const Value& argument, size_t word) const {
+  Sample out;
+  for (size_t run = 0; run < kRuns; ++run) {
+    if (kSizes[run] != 0) {
+      out.set(run, static_cast<Word>(std::clamp<Wide>(kSizes[run], argument.range.lo, argument.range.hi)));
+    } else if (!graph_.given.empty()) {
+      out.set(run, graph_.given[ir::first_word(graph_, argument.index) + word]);
+    }
+  }
+  return out;
 }
 
-std::optional<Word> Ranges::Impl::sampled_argument(const Value& argument, size_t run) {
+Ranges::Impl::Sample Ranges::Impl::sampled_argument(const Value& argument) {
   const ir::Op* owner = argument.block->owner;
-  if (!owner) {
-    if (kSizes[run] == 0) return graph_.given[ir::first_word(graph_, argument.index)];
-    if (argument.type.dtype == ir::DType::bool_) return {};
-    const Interval promised = base(argument);
-    return static_cast<Word>(std::clamp<Wide>(kSizes[run], promised.lo, promised.hi));
-  }
+  if (!owner) return argument.type.dtype == ir::DType::bool_ ? Sample{} : sampled_size(argument, 0);
   if (owner->code != Opcode::for_ || argument.index != 0) return {};
-  std::array<Wide, 3> bounds{};
-  for (size_t k = 0; k < bounds.size(); ++k) {
-    const std::optional<Word> bound = sampled(*owner->operands[k], run);
-    if (!bound) return {};
-    bounds[k] = number_of(*owner->operands[k], *bound);
+  std::array<Sample, 3> bounds;
+  for (size_t k = 0; k < bounds.size(); ++k) bounds[k] = sampled(*owner->operands[k]);
+  Sample out;
+  for (size_t run = 0; run < kRuns; ++run) {
+    if (!bounds[0].has(run) || !bounds[1].has(run) || !bounds[2].has(run)) continue;
+    const Wide lower = number_of(argument, bounds[0].words[run]), upper = number_of(argument, bounds[1].words[run]),
+               step = number_of(argument, bounds[2].words[run]);
+    if (step == 0 || (step > 0 ? lower >= upper : lower <= upper)) continue;
+    const Wide last = (upper - lower - (step > 0 ? 1 : -1)) / step;
+    // Of a triangle both the loop before the diagonal and the one behind it have iterations then.
+    out.set(run, static_cast<Word>(lower + (last + 1) / 2 * step));
   }
-  const auto [lower, upper, step] = bounds;
-  if (step == 0 || (step > 0 ? lower >= upper : lower <= upper)) return {};
-  const Wide last = (upper - lower - (step > 0 ? 1 : -1)) / step;
-  // Of a triangle both the loop before the diagonal and the one behind it have iterations then.
-  return static_cast<Word>(lower + (last + 1) / 2 * step);
+  return out;
 }
 
-std::optional<Word> Ranges::Impl::sampled(const Value& v, size_t run) {
+Ranges::Impl::Sample Ranges::Impl::sampled_result(const Value& v) {
+  const ir::Op& op = *v.op;
+  Sample out;
+  if (op.code == Opcode::const_) {
+    for (size_t run = 0; run < kRuns; ++run) out.set(run, op.imm);
+    return out;
+  }
+  if (op.code == Opcode::dim_) {
+    const Value& view = *op.operands[0];
+    const auto dim = static_cast<size_t>(op.dim);
+    return view.op ? sampled(*view.op->operands[dim]) : sampled_size(view, 1 + dim);
+  }
+  std::array<Sample, 3> operands;
+  const size_t count = op.operands.size();
+  if (!ir::is_pure(op.code) || count > operands.size()) return out;
+  for (size_t k = 0; k < count; ++k) {
+    operands[k] = sampled(*op.operands[k]);
+    if (operands[k].known == 0) return out;
+  }
+  const ir::DType from = op.operands[op.code == Opcode::select_ ? 1 : 0]->type.dtype;
+  for (size_t run = 0; run < kRuns; ++run) {
+    std::array<Word, 3> words{};
+    bool known = true;
+    for (size_t k = 0; k < count; ++k) {
+      known &= operands[k].has(run);
+      words[k] = operands[k].words[run];
+    }
+    if (known) out.set(run, ir::evaluate_op(op.code, v.type.dtype, from, std::span(words).first(count)));
+  }
+  return out;
+}
+
+Ranges::Impl::Sample Ranges::Impl::sampled(const Value& v) {
   if (!integral(v)) return {};
-  const uint32_t bit = uint32_t{1} << run;
-  if (const Sampled* at = sampled_.find(v); at && (at->looked & bit)) {
-    return at->known & bit ? std::optional(at->words[run]) : std::nullopt;
-  }
-  std::optional<Word> found;
-  if (!v.op) {
-    found = sampled_argument(v, run);
-  } else if (v.op->code == Opcode::const_) {
-    found = v.op->imm;
-  } else if (v.op->code == Opcode::dim_) {
-    const Value& view = *v.op->operands[0];
-    const auto dim = static_cast<size_t>(v.op->dim);
-    found = view.op ? sampled(*view.op->operands[dim], run) : sampled_extent(view, dim, run);
-  } else if (std::array<Word, 3> words{}; ir::is_pure(v.op->code) && v.op->operands.size() <= words.size()) {
-    const auto& operands = v.op->operands;
-    size_t count = 0;
-    for (; count < operands.size(); ++count) {
-      const std::optional<Word> operand = sampled(*operands[count], run);
-      if (!operand) break;
-      words[count] = *operand;
-    }
-    if (count == operands.size()) {
-      const ir::DType from = operands[v.op->code == Opcode::select_ ? 1 : 0]->type.dtype;
-      found = ir::evaluate_op(v.op->code, v.type.dtype, from, std::span(words).first(count));
-    }
-  }
-  Sampled& at = sampled_[v];
-  at.looked |= bit;
-  if (found) at.known |= bit, at.words[run] = *found;
-  return found;
+  if (const Sample* known = sampled_.find(v)) return *known;
+  const Sample found = v.op ? sampled_result(v) : sampled_argument(v);
+  return sampled_[v] = found;
 }
 
 std::optional<Wide> Ranges::Impl::sampled(const Affine& sum, size_t run) {
   Wide total = sum.constant;
   for (const auto& [atom, factor] : sum.terms) {
-    const std::optional<Word> word = sampled(*atom, run);
-    if (!word) return {};
-    total += factor * number_of(*atom, *word);
+    const Sample at = sampled(*atom);
+    if (!at.has(run)) return {};
+    total += factor * number_of(*atom, at.words[run]);
   }
   return total;
 }
@@ -98,11 +107,11 @@ std::optional<Wide> Ranges::Impl::sampled(const Affine& sum, size_t run) {
 bool Ranges::Impl::may_hold(const FactOp& fact, size_t run) {
   const auto& operands = fact.op->operands;
   if (fact.op->code != Opcode::for_) {
-    const std::optional<Word> condition = sampled(*operands[0], run);
-    return !condition || (*condition != 0) == fact.truth;
+    const Sample condition = sampled(*operands[0]);
+    return !condition.has(run) || (condition.words[run] != 0) == fact.truth;
   }
-  const bool known = sampled(*operands[0], run) && sampled(*operands[1], run) && sampled(*operands[2], run);
-  return !known || sampled(*fact.op->blocks[0]->args[0], run);
+  const bool known = sampled(*operands[0]).has(run) && sampled(*operands[1]).has(run) && sampled(*operands[2]).has(run);
+  return !known || sampled(*fact.op->blocks[0]->args[0]).has(run);
 }
 
 bool Ranges::Impl::reaches(const ir::Op& where, size_t run) {
@@ -122,9 +131,17 @@ bool Ranges::Impl::reaches(const ir::Op& where, size_t run) {
 }
 
 bool Ranges::Impl::refuted(const Affine& sum, const ir::Op& where, Wide goal) {
-  for (size_t run = graph_.given.empty() ? 1 : 0; run < kRuns; ++run) {
-    const std::optional<Wide> total = sampled(sum, run);
-    if (total && *total > goal && reaches(where, run)) return true;
+  std::array<Wide, kRuns> totals;
+  totals.fill(sum.constant);
+  uint32_t known = (uint32_t{1} << kRuns) - 1;
+  for (const auto& [atom, factor] : sum.terms) {
+    const Sample at = sampled(*atom);
+    known &= at.known;
+    if (known == 0) return false;
+    for (size_t run = 0; run < kRuns; ++run) totals[run] += factor * number_of(*atom, at.words[run]);
+  }
+  for (size_t run = 0; run < kRuns; ++run) {
+    if ((known >> run & 1) && totals[run] > goal && reaches(where, run)) return true;
   }
   return false;
 }

@@ -168,7 +168,7 @@ class Renaming {
         size_t loops = 0;
         for (const Op* at = load; at != outermost_;) {
           at = ir::enclosing_loop(*at->parent);
-          if (!is_for(*at) || ranges_.trips(*at).hi < kFew) return false;
+          if (!is_for(*at) || ranges_.most_trips(*at) < kFew) return false;
           ++loops;
         }
         return loops > dimensions;

@@ -95,7 +95,7 @@ class Tiler {
   bool divide(Op& loop, size_t number) {
     if (interruptible_anywhere(loop) || constant(*loop.operands[2]) != 1 || !left_by_yield_only(loop)) return false;
     Ranges ranges(graph_);
-    if (ranges.trips(loop).hi <= std::max(length_, kLeast) || !rows_of(ranges, loop)) return false;
+    if (ranges.most_trips(loop) <= std::max(length_, kLeast) || !rows_of(ranges, loop)) return false;
     const auto trial = ir::clone(graph_);
     if (!Tiler(*trial, length_).tile(*for_loops(*trial)[number])) return false;
     tile(loop);

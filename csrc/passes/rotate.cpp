@@ -152,12 +152,13 @@ class Rotation {
     Copier copier(graph_);
     copier.map(induction(loop_), loop_.operands[0]);
     copy_needed(copier);
-    std::vector<Value*> sums = copy(*sum_, copier)->results;
+    const Op* const made = copy(*sum_, copier);
+    std::vector<Value*> sums(made->results.begin(), made->results.end());
     b_.yield(sums);
     b_.set_block(runs->blocks[1]);
     for (size_t k = 0; k < sums.size(); ++k) sums[k] = b_.constant(types[k].dtype, 0);
     b_.yield(sums);
-    return runs->results;
+    return {runs->results.begin(), runs->results.end()};
   }
 
   void fill(Op& made, Value* last) {
@@ -207,7 +208,7 @@ class Rotation {
     std::vector<Value*> yields;
     for (Value* v : body_of(*sum_).last->operands) yields.push_back(next.of(v));
     b_.yield(yields);
-    return made->results;
+    return {made->results.begin(), made->results.end()};
   }
 
   void copy_needed(Copier& copier) {

@@ -100,7 +100,7 @@ class Strips {
     Op* written = Copier(graph_).copy(loop_);
     otherwise.insert_before(&loop_, written);
     otherwise.remove(&loop_);
-    otherwise.last->operands = written->results;
+    otherwise.last->operands.assign(written->results.begin(), written->results.end());
     b_.set_block(choice.blocks[0]);
     divide();
     if (known) take_arm(choice, 0);

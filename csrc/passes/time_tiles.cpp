@@ -41,8 +41,9 @@ namespace {
 
 constexpr std::string_view kStage = "time_tiles";
 
-// Bytes: of a second-level cache, of a first-level one, and what a tile has at least for its loops to be long enough,
-// and where there would not be one for each worker.
+// Bytes: of a second-level cache that is not known or smaller (what is too much for it comes from the next one, and
+// costs little), of a first-level one, and what a tile has at least for its loops to be long enough, and where there
+// would not be one for each worker.
 constexpr int64_t kCache = int64_t{768} << 10;
 constexpr int64_t kStrip = int64_t{16} << 10;
 constexpr int64_t kTile = int64_t{64} << 10;
@@ -51,6 +52,8 @@ constexpr int64_t kShortTile = int64_t{8} << 10;
 // way from there.
 constexpr int64_t kLastCache = int64_t{16} << 20;
 constexpr double kOpsForByte = 0.5;
+// Registers of a target whose vectors have 64 bytes.
+constexpr int kLongVectors = 32;
 // Bytes of rows that are single elements of a few arrays.
 constexpr int64_t kElements = 64;
 // Blocks that each worker gets, where there are rows enough, and workers where nobody said how many.
@@ -148,6 +151,10 @@ class Tiler : Arithmetic {
     return static_cast<double>(ops) >= kOpsForByte * static_cast<double>(bytes);
   }
 
+  /// Bytes of a worker's own cache for what a tile goes over again, and of all that it has there.
+  int64_t cache() const { return std::max(kCache, graph_.cache / 4 * 3); }
+  int64_t own_cache() const { return std::max(2 * kCache, graph_.cache); }
+
   void choose_sizes() {
     trips_ = emit_trips(b_, loop_);
     for (const Phase& phase : stencil_.phases) {
@@ -176,12 +183,12 @@ class Tiler : Arithmetic {
     const int64_t workers = graph_.workers > 0 ? graph_.workers : kWorkers;
     const bool shared = stencil_.parallel && workers > 1;
     Value* row = row_bytes();
-    Value* together = least(over(i64(kCache / 6), row), i64(kFewRows));
+    Value* together = least(over(i64(cache() / 6), row), i64(kFewRows));
     strip_ = most(most(least(over(i64(kStrip), row), i64(kMostRows)), together), i64(1));
     // Of rows that are planes a worker's cache may not have enough for two steps, but its share of the last one.
-    const int64_t share = std::max(kCache, kLastCache / (shared ? workers : 1));
-    Value* near = b_.op(Opcode::le_, {row, i64(kCache / (2 * std::max<int64_t>(1, stencil_.slope_right) + 1))});
-    Value* live = sub(over(b_.select(near, i64(kCache), i64(share)), row), strip_);
+    const int64_t share = std::max(cache(), kLastCache / (shared ? workers : 1));
+    Value* near = b_.op(Opcode::le_, {row, i64(cache() / (2 * std::max<int64_t>(1, stencil_.slope_right) + 1))});
+    Value* live = sub(over(b_.select(near, i64(cache()), i64(share)), row), strip_);
     if (stencil_.slope_right > 1) live = over(live, i64(stencil_.slope_right));
     steps_ = least(least(live, trips_), i64(kMostSteps));
     if (shared && slopes > 0) {
@@ -190,10 +197,12 @@ class Tiler : Arithmetic {
       steps_ = least(steps_, most(several, least(one_each, i64(kFewSteps))));
     }
     // What stays in the workers' caches is read as fast without tiles, and so is what all of them share where elements
-    // take many operations; of rows that are elements barriers take the time.
+    // take many operations, or, with vectors of twice the length, what is half in their caches; of rows that are
+    // elements barriers take the time.
     Value* bytes = mul(count_, row);
-    const int64_t own = 2 * workers * kCache, all = std::max(own, kLastCache);
-    Value* beyond = b_.op(Opcode::gt_, {bytes, computes_more() ? i64(all) : b_.select(near, i64(own), i64(all))});
+    const int64_t own = workers * own_cache(), all = std::max(own, kLastCache);
+    const int64_t unshared = graph_.registers >= kLongVectors ? 2 * own : all;
+    Value* beyond = b_.op(Opcode::gt_, {bytes, computes_more() ? i64(unshared) : b_.select(near, i64(own), i64(all))});
     Value* elements = b_.op(Opcode::le_, {row, i64(kElements)});
     pays_ = b_.op(Opcode::and_, {b_.op(Opcode::ge_, {steps_, i64(2)}), b_.op(Opcode::or_, {beyond, elements})});
     steps_ = most(steps_, i64(1));
@@ -259,7 +268,7 @@ class Tiler : Arithmetic {
     std::vector<Value*> next;
     for (Value* v : body_of(loop_).last->operands) next.push_back(values_.emit(b_, v));
     b_.yield(next);
-    return group->results;
+    return {group->results.begin(), group->results.end()};
   }
 
   /// The loop's variable in its n-th iteration.

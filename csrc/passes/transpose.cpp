@@ -117,7 +117,7 @@ class Transposer {
       if (!is_for(*at) || writes_to(body_of(*at), *load.view()) || !ir::defined_outside(*load.view(), body_of(*at)))
         break;
       if (!moves_access(load, *at)) {
-        again |= ranges.trips(*at).hi >= kFewest;
+        again |= ranges.most_trips(*at) >= kFewest;
       } else if (front && !inside && at != &lanes) {
         break;
       }

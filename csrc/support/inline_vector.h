@@ -39,6 +39,9 @@ class InlineVector {
   const T* end() const { return data_ + size_; }
   T& operator[](size_t i) { return data_[i]; }
   const T& operator[](size_t i) const { return data_[i]; }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  void push_back(T value) { insert(end(), value); }
 
   T* insert(T* at, T value) {
     const auto position = static_cast<size_t>(at - data_);

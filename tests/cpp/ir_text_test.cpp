@@ -158,16 +158,17 @@ TEST(Text, WhoRunsALoopAndBarriers) {
 
 TEST(Text, TheEntryThatARegionIsCompiledFor) {
   const auto region = [](const std::string& given) {
-    return "region @r(%n: i64, %x: f64[2,c], %a: f64, %e: i32[0,c], %b: bool) workers(2) given(" + given +
-           ") {\n  check sizes %b declines\n  yield\n}\n";
+    return "region @r(%n: i64, %x: f64[2,c], %a: f64, %e: i32[0,c], %b: bool) workers(2) cache(1048576) given(" +
+           given + ") {\n  check sizes %b declines\n  yield\n}\n";
   };
   const auto graph = parse(region("-3, [40, 0], 0, [], 1"));
   EXPECT_EQ(graph->given, (std::vector<Word>{static_cast<Word>(-3), 0, 40, 0, 0, 0, 0, 0, 1}));
   EXPECT_EQ(print(*graph), region("-3, [40, 0], 0, [], 1"));
   EXPECT_EQ(print(*clone(*graph)), print(*graph));
-  EXPECT_EQ(error_of(region("-3, [40, -1], 0, [], 1")), "line 1, column 93: expected an extent from 0 to 9223372036854775807, got -1");
-  EXPECT_EQ(error_of(region("-3, [40], 0, [], 1")), "line 1, column 91: expected ',', got ']'");
-  EXPECT_EQ(error_of(region("-3")), "line 1, column 86: expected ',', got ')'");
+  EXPECT_EQ(error_of(region("-3, [40, -1], 0, [], 1")),
+            "line 1, column 108: expected an extent from 0 to 9223372036854775807, got -1");
+  EXPECT_EQ(error_of(region("-3, [40], 0, [], 1")), "line 1, column 106: expected ',', got ']'");
+  EXPECT_EQ(error_of(region("-3")), "line 1, column 101: expected ',', got ')'");
 }
 
 TEST(Text, WhatARegionIsAsAWhole) {

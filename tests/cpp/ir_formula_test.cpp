@@ -5,12 +5,11 @@
 #include <vector>
 
 #include "ir/eval.h"
-#include "ir/text.h"
 #include "ir/formula.h"
+#include "ir/text.h"
 
 namespace appy::ir {
 namespace {
-
 
 constexpr const char* kCounts = R"(region @r(%x: f64[2,c], %a: i64, %f: f64, %y: f32[1,inner], %b: i32) {
   %zero = const 0 : i64

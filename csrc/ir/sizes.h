@@ -9,14 +9,14 @@
 
 namespace appy::ir {
 
-/// How the arguments decide a condition, and of what the region does from then on only under that: `condition` is what
-/// holds, and it is checked at the start of the region, where nothing was written yet.
+/// How arguments decide a condition: whether it holds, and what does, itself or that it does not. Of the latter there
+/// is a check at the start of the region, where nothing was written yet.
 struct Settled {
   bool holds = false;
   Formula condition;
 };
-/// Nothing where it takes more than arguments. `args` as in runtime/kernel.h; addresses, strides and real numbers may
-/// be anything.
+/// Settles a condition as these arguments have it, and makes the check; nothing where it takes more than arguments.
+/// `args` as in runtime/kernel.h; addresses, strides and real numbers may be anything.
 std::optional<Settled> settle(Graph&, const Value& condition, std::span<const Word> args);
 
 }  // namespace appy::ir

@@ -444,9 +444,7 @@ bool tile_time(ir::Graph& graph, std::optional<TileSizes> sizes) {
     if (!tiler.has_scalars()) return "a scalar is computed in it";
     if (tiler.run()) return "";
     settled = true;
-    return "the arrays are small, or few of its iterations would be taken at a time; entries for which this is "
-           "otherwise "
-           "get code of their own";
+    return "the arrays are small, or few of its iterations would be taken at a time; other entries get their own code";
   };
   const bool tiled = tile_stencils(graph, kStage, "by blocks of rows", tile);
   return tiled || settled;

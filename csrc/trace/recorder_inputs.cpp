@@ -67,7 +67,7 @@ Traced Recorder::read(PyObject* value, Input in, bool fixed) {
     t.kind = Kind::scalar;
     t.type = *type;
     t.value = graph_->body->args[static_cast<size_t>(in.param)];
-    if (ir::is_int(t.value->type.dtype)) samples_.scalar(t.value, static_cast<int64_t>(word));
+    if (!ir::is_real(t.value->type.dtype)) samples_.scalar(t.value, static_cast<int64_t>(word));
     t.input = add_input(std::move(in));
     return t;
   }

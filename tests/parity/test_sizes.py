@@ -88,3 +88,22 @@ def test_a_shape_error_is_the_interpreters():
         with pytest.raises(ValueError, match="mismatch|broadcast"):
             compiled(np.ones((MANY, MANY)), np.ones((FEW, FEW)), np.ones((MANY, FEW)))
     assert compiled.stats()["compiled"] <= before + 2
+
+
+def test_a_condition_that_takes_a_truth_value():
+    def chosen(a, c, alpha, wide):
+        # pragma parallel for
+        for i in range(2 + 58 * wide):
+            for k in range(a.shape[1]):
+                c[i, : i + 1] += alpha * a[i, k] * a[: i + 1, k]
+
+    compiled = appy.jit(strict=True)(chosen)
+    order = [True, True, False, True, False]
+    for wide in order:
+        a, c = squares(60, 60, 60)
+        got = c.copy()
+        compiled(a, got, 0.5, wide)
+        chosen(a, c, 0.5, wide)
+        np.testing.assert_allclose(got, c, rtol=1e-12)
+    stats = compiled.stats()
+    assert (stats["runs"], stats["compiled"], stats["declined"]) == (len(order), 2, 0)

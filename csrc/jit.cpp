@@ -256,7 +256,7 @@ class RegionCache::Impl {
 
   /// Runs the passes for the CPU (`runtime::host_memory`) or for a device, and notes what they did. Are loops tiled in
   /// time? `keeps_state`: checks know, on a device too, what variables hold where they fail. `settled` gets the
-  /// conditions that passes took to hold where the graph is given an entry.
+  /// conditions that the trace and passes took to hold for the entry that it is compiled for.
   bool optimise(std::unique_ptr<ir::Graph>& graph, int device, bool keeps_state, StageLog* log,
                 std::vector<ir::Formula>* settled) const {
     const bool on_device = device != runtime::host_memory;
@@ -264,12 +264,11 @@ class RegionCache::Impl {
     options.target = on_device ? passes::Target::device : passes::Target::cpu;
     for (const std::string& name : config().disabled_passes) options.disabled.push_back(name);
     bool tiled = false;
-    // The trace's own are in its signature.
     std::set<const ir::Op*> noted;
-    if (settled) note_settled(*graph, noted, nullptr);
+    if (settled) note_settled(*graph, noted, *settled);
     options.on_change = [&](std::string_view name, const ir::Graph& changed) {
       tiled |= name == "time_tiles";
-      if (settled) note_settled(changed, noted, settled);
+      if (settled) note_settled(changed, noted, *settled);
       if (log) log->pass(name, changed);
     };
     if (on_device && keeps_state) {
@@ -294,15 +293,14 @@ class RegionCache::Impl {
     return tiled;
   }
 
-  /// Notes the checks that have just been made for the sizes that the graph is given (passes/loops.h), and appends
-  /// their conditions.
-  static void note_settled(const ir::Graph& graph, std::set<const ir::Op*>& noted, std::vector<ir::Formula>* settled) {
+  /// Appends the conditions of checks that have just been made for the sizes at entry (ir/sizes.h).
+  static void note_settled(const ir::Graph& graph, std::set<const ir::Op*>& noted, std::vector<ir::Formula>& settled) {
     ir::walk(*graph.body, [&](const ir::Op& op) {
       if (op.code != ir::Opcode::check_ || op.check->kind != ir::CheckKind::sizes_) return;
-      if (!noted.insert(&op).second || !settled) return;
+      if (!noted.insert(&op).second) return;
       std::optional<ir::Formula> condition = ir::Formula::of(op.operands[0], graph);
       APPY_CHECK(condition, "what sizes code is for follows from arguments");
-      settled->push_back(std::move(*condition));
+      settled.push_back(std::move(*condition));
     });
   }
 
@@ -410,7 +408,7 @@ class RegionCache::Impl {
     const bool other_version = !declined.code->guards().is_for_sizes(scope);
     const auto is_better = [&](const Compiled& one) {
       const runtime::Guards& guards = one.code->guards();
-      return guards.fits(scope) || (other_version && guards.is_for_sizes(scope));
+      return other_version ? guards.is_for_sizes(scope) : guards.fits(scope);
     };
     if (is_better(declined)) return nullptr;
     for (auto at = compiled_.begin(); at != compiled_.end(); ++at) {

@@ -40,6 +40,8 @@ class EvalObserver {
 /// `args` as in runtime/kernel.h. `fuel` bounds the number of ops executed.
 EvalResult evaluate(const Graph&, std::span<const Word> args, uint64_t fuel = UINT64_MAX, EvalObserver* = nullptr);
 
+/// The type that a pure op with operands computes with: of a select that of what it chooses from.
+inline DType operand_type(const Op& op) { return op.operands[op.code == Opcode::select_ ? 1 : 0]->type.dtype; }
 /// One pure op on words, shared with the constant folder.
 Word evaluate_op(Opcode, DType result, DType operand, std::span<const Word> operands);
 

@@ -1,7 +1,5 @@
 #include "ir/formula.h"
 
-#include <algorithm>
-
 #include "ir/eval.h"
 
 namespace appy::ir {
@@ -9,9 +7,7 @@ namespace {
 
 /// The first argument word of a parameter; nothing for any other value.
 std::optional<Word> word_of(const Value& v, const Graph& graph) {
-  const auto& params = graph.body->args;
-  if (std::find(params.begin(), params.end(), &v) == params.end()) return {};
-  return first_word(graph, v.index);
+  return v.op || v.block->owner ? std::nullopt : std::optional<Word>(first_word(graph, v.index));
 }
 
 }  // namespace
@@ -47,7 +43,7 @@ bool Formula::append(const Value* v, const Graph& graph, Known& known) {
     step->kind = Step::Kind::op;
     step->code = op->code;
     step->result = v->type.dtype;
-    step->operand = op->operands[op->code == Opcode::select_ ? 1 : 0]->type.dtype;
+    step->operand = operand_type(*op);
   }
   if (steps_.size() == most_steps) return false;
   known[v] = static_cast<uint16_t>(steps_.size());

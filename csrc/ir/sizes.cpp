@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/builder.h"
+#include "ir/formula.h"
 
 namespace appy::ir {
 namespace {
@@ -46,22 +47,21 @@ class Copies {
 
 }  // namespace
 
-std::optional<Settled> settle(Graph& graph, const Value& condition, std::span<const Word> args) {
+std::optional<bool> settle(Graph& graph, const Value& condition, std::span<const Word> args) {
   const std::optional<Formula> formula = Formula::of(&condition, graph);
   if (!formula || args.empty()) return {};
   const bool holds = (*formula)(args.data()) != 0;
-  if (condition.op && condition.op->code == Opcode::const_) return Settled{holds, *formula};
+  if (condition.op && condition.op->code == Opcode::const_) return holds;
   Builder b(graph);
   graph.body->first ? b.set_before(graph.body->first) : b.set_block(graph.body);
   Value* wanted = Copies(b).of(condition);
   if (!holds) wanted = b.op(Opcode::not_, {wanted});
-  const std::optional<Formula> checked = Formula::of(wanted, graph);
-  if (!checked) return {};
+  if (!Formula::of(wanted, graph)) return {};  // which is one step longer
   Check check;
   check.kind = CheckKind::sizes_;
   check.declines = true;
   b.check(std::move(check), wanted, {}, {});
-  return Settled{holds, *checked};
+  return holds;
 }
 
 }  // namespace appy::ir

@@ -347,8 +347,7 @@ bool ordered_by_accesses_only(const Op& loop) {
 }
 
 std::optional<bool> settle(ir::Graph& graph, const Value& condition) {
-  const std::optional<ir::Settled> settled = ir::settle(graph, condition, graph.given);
-  return settled ? std::optional(settled->holds) : std::nullopt;
+  return ir::settle(graph, condition, graph.given);
 }
 
 Op* make_versions(ir::Builder& b, Op& loop, Value* condition) {
@@ -370,13 +369,19 @@ Op* make_versions(ir::Builder& b, Op& loop, Value* condition) {
   return choice;
 }
 
-void take_arm(Op& choice, size_t arm) {
-  Block& taken = *choice.blocks[arm];
+bool with_versions(ir::Builder& b, Op& loop, Value* condition, const std::function<void(Op& choice)>& fill) {
+  const std::optional<bool> known = settle(*loop.graph, *condition);
+  if (known == false) return false;
+  Op& choice = *make_versions(b, loop, condition);
+  fill(choice);
+  if (!known) return true;
+  Block& taken = *choice.blocks[0];
   std::vector<Value*> to(choice.graph->value_count());
   for (size_t k = 0; k < choice.results.size(); ++k) to[choice.results[k]->id] = taken.last->operands[k];
   ir::replace_uses(*choice.graph, to);
   move_before(taken, choice);
   choice.parent->remove(&choice);
+  return true;
 }
 
 }  // namespace appy::passes

@@ -1,6 +1,7 @@
 // What the loop passes share: uses, the exits of a loop, trip counts, effects.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -168,7 +169,8 @@ std::optional<bool> settle(ir::Graph&, const ir::Value& condition);
 /// Loop versioning: an `if` takes the loop's place and has its results; the loop itself stands in the second arm. The
 /// first one, with its yield, is left to the caller. The builder stands before the loop, and nowhere afterwards.
 ir::Op* make_versions(ir::Builder&, ir::Op& loop, ir::Value* condition);
-/// Puts what an arm does, which ends in a yield, in the place of its `if`.
-void take_arm(ir::Op& choice, size_t arm);
+/// The same, and `fill` makes the first arm; but where the entry that the graph is given decides, there is one version,
+/// and no `if`. False where that is the loop as written: then nobody fills anything.
+bool with_versions(ir::Builder&, ir::Op& loop, ir::Value* condition, const std::function<void(ir::Op& choice)>& fill);
 
 }  // namespace appy::passes

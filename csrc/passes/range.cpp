@@ -431,15 +431,21 @@ std::optional<bool> Ranges::decide(const Value& condition, const ir::Op& where) 
 
 bool Ranges::in_bounds(const ir::Op& access, const ir::Op& where) { return impl_->anew().in_bounds(access, where); }
 
+std::optional<Ranges::Ends> Ranges::ends(const ir::Op& loop) {
+  const ir::Range step = at(*loop.operands[2], loop);
+  if (step.lo > 0) return Ends{*loop.operands[0], *loop.operands[1]};
+  if (step.hi < 0) return Ends{*loop.operands[1], *loop.operands[0]};
+  return {};
+}
+
 ir::Range Ranges::trips(const ir::Op& loop) {
   Interval bounds = impl_->anew().trips(loop);
-  const ir::Range step = at(*loop.operands[2], loop);
-  if ((step.lo <= 0 && step.hi >= 0) || bounds.lo > 0) return saturated(bounds);
-  const Value &first = *loop.operands[step.lo > 0 ? 0 : 1], &last = *loop.operands[step.lo > 0 ? 1 : 0];
-  if (proves_le(first, 1, last, loop)) {
-    bounds.lo = 1;
-  } else if (sees_le(last, first, loop)) {
-    bounds.hi = 0;
+  if (const auto of = bounds.lo > 0 ? std::nullopt : ends(loop)) {
+    if (proves_le(of->low, 1, of->high, loop)) {
+      bounds.lo = 1;
+    } else if (sees_le(of->high, of->low, loop)) {
+      bounds.hi = 0;
+    }
   }
   return saturated(bounds);
 }
@@ -449,9 +455,8 @@ int64_t Ranges::most_trips(const ir::Op& loop) { return saturated(impl_->anew().
 bool Ranges::never_runs(const ir::Op& loop) {
   const Interval bounds = impl_->anew().trips(loop);
   if (bounds.hi <= 0 || bounds.lo > 0) return bounds.hi <= 0;
-  const ir::Range step = at(*loop.operands[2], loop);
-  if (step.lo <= 0 && step.hi >= 0) return false;
-  return sees_le(*loop.operands[step.lo > 0 ? 1 : 0], *loop.operands[step.lo > 0 ? 0 : 1], loop);
+  const auto of = ends(loop);
+  return of && sees_le(of->high, of->low, loop);
 }
 
 void Ranges::moved(const ir::Op& op) {

@@ -65,6 +65,13 @@ class Ranges {
   Affine affine(const ir::Value&, const ir::Op& where);
 
  private:
+  /// Of the loop's variable: the lower bound, and the upper one, which it does not take; nothing where the sign of the
+  /// step is not known.
+  struct Ends {
+    const ir::Value &low, &high;
+  };
+  std::optional<Ends> ends(const ir::Op& loop);
+
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

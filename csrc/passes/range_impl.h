@@ -202,7 +202,13 @@ class Ranges::Impl {
   Sample sampled_argument(const ir::Value&);
   /// Of the array or integer: the word of its argument, as in runtime/kernel.h.
   Sample sampled_size(const ir::Value& argument, size_t word) const;
-  std::optional<Wide> sampled(const Affine&, size_t run);
+  /// What a sum is in each run.
+  struct SampledSum {
+    uint32_t known = (uint32_t{1} << kRuns) - 1;
+    std::array<Wide, kRuns> totals;
+    bool is_above(Wide goal, size_t run) const { return (known >> run & 1) && totals[run] > goal; }
+  };
+  SampledSum sampled(const Affine&);
   bool may_hold(const FactOp&, size_t run);
   bool reaches(const ir::Op& where, size_t run);
 

@@ -73,7 +73,7 @@ Ranges::Impl::Sample Ranges::Impl::sampled_result(const Value& v) {
     operands[k] = sampled(*op.operands[k]);
     if (operands[k].known == 0) return out;
   }
-  const ir::DType from = op.operands[op.code == Opcode::select_ ? 1 : 0]->type.dtype;
+  const ir::DType from = ir::operand_type(op);
   for (size_t run = 0; run < kRuns; ++run) {
     std::array<Word, 3> words{};
     bool known = true;
@@ -93,14 +93,16 @@ Ranges::Impl::Sample Ranges::Impl::sampled(const Value& v) {
   return sampled_[v] = found;
 }
 
-std::optional<Wide> Ranges::Impl::sampled(const Affine& sum, size_t run) {
-  Wide total = sum.constant;
+Ranges::Impl::SampledSum Ranges::Impl::sampled(const Affine& sum) {
+  SampledSum out;
+  out.totals.fill(sum.constant);
   for (const auto& [atom, factor] : sum.terms) {
     const Sample at = sampled(*atom);
-    if (!at.has(run)) return {};
-    total += factor * number_of(*atom, at.words[run]);
+    out.known &= at.known;
+    if (out.known == 0) break;
+    for (size_t run = 0; run < kRuns; ++run) out.totals[run] += factor * number_of(*atom, at.words[run]);
   }
-  return total;
+  return out;
 }
 
 /// What depends on elements of arrays may.
@@ -126,22 +128,14 @@ bool Ranges::Impl::reaches(const ir::Op& where, size_t run) {
     }
     if (reached.holding < scope.count || !*reached.entered) return false;
   }
-  const auto contradicts = [&](const Affine& fact) { return sampled(fact, run).value_or(0) > 0; };
+  const auto contradicts = [&](const Affine& fact) { return sampled(fact).is_above(0, run); };
   return std::none_of(extra_.begin(), extra_.end(), contradicts);
 }
 
 bool Ranges::Impl::refuted(const Affine& sum, const ir::Op& where, Wide goal) {
-  std::array<Wide, kRuns> totals;
-  totals.fill(sum.constant);
-  uint32_t known = (uint32_t{1} << kRuns) - 1;
-  for (const auto& [atom, factor] : sum.terms) {
-    const Sample at = sampled(*atom);
-    known &= at.known;
-    if (known == 0) return false;
-    for (size_t run = 0; run < kRuns; ++run) totals[run] += factor * number_of(*atom, at.words[run]);
-  }
+  const SampledSum at = sampled(sum);
   for (size_t run = 0; run < kRuns; ++run) {
-    if ((known >> run & 1) && totals[run] > goal && reaches(where, run)) return true;
+    if (at.is_above(goal, run) && reaches(where, run)) return true;
   }
   return false;
 }

@@ -91,19 +91,16 @@ class Strips {
                " goes again and again");
     b_.set_loc(loop_.loc);
     b_.set_before(&loop_);
-    Value* worth = pays();
-    const std::optional<bool> known = settle(graph_, *worth);
-    if (known == false) return;
-    Op& choice = *make_versions(b_, loop_, worth);
-    // The loop itself becomes the one over a strip, for the accesses and polls that were found are its own.
-    ir::Block& otherwise = *choice.blocks[1];
-    Op* written = Copier(graph_).copy(loop_);
-    otherwise.insert_before(&loop_, written);
-    otherwise.remove(&loop_);
-    otherwise.last->operands.assign(written->results.begin(), written->results.end());
-    b_.set_block(choice.blocks[0]);
-    divide();
-    if (known) take_arm(choice, 0);
+    with_versions(b_, loop_, pays(), [&](Op& choice) {
+      // The loop itself becomes the one over a strip, for the accesses and polls that were found are its own.
+      ir::Block& otherwise = *choice.blocks[1];
+      Op* written = Copier(graph_).copy(loop_);
+      otherwise.insert_before(&loop_, written);
+      otherwise.remove(&loop_);
+      otherwise.last->operands.assign(written->results.begin(), written->results.end());
+      b_.set_block(choice.blocks[0]);
+      divide();
+    });
   }
 
  private:

@@ -96,15 +96,12 @@ class Tiler : Arithmetic {
     b_.set_loc(loop_.loc);
     b_.set_before(&loop_);
     choose_sizes();
-    const std::optional<bool> known = settle(graph_, *pays_);
-    if (known == false) return false;
-    Op* choice = make_versions(b_, loop_, pays_);
-    b_.set_block(choice->blocks[0]);
-    const std::vector<Value*> results = groups();
-    b_.set_block(choice->blocks[0]);
-    b_.yield(results);
-    if (known) take_arm(*choice, 0);
-    return true;
+    return with_versions(b_, loop_, pays_, [&](Op& choice) {
+      b_.set_block(choice.blocks[0]);
+      const std::vector<Value*> results = groups();
+      b_.set_block(choice.blocks[0]);
+      b_.yield(results);
+    });
   }
 
  private:

@@ -264,23 +264,21 @@ class Transposer {
       also(fits(b, box));
       if (Value* worth = pays(ranges, b, box.group)) also(worth);
     }
-    const std::optional<bool> known = settle(graph_, *enough);
-    if (known == false) return true;
-    Copier copier(graph_);
-    Op* const loop = copier.copy(front);
-    Op& choice = *make_versions(b, front, enough);
-    choice.blocks[0]->append(loop);
-    b.set_block(choice.blocks[0]);
-    b.yield(loop->results);
-    b.set_before(loop);
-    for (const Box& box : boxes) {
-      b.set_loc(box.group.lanes->loc);
-      Value* near = alloc(b, box);
-      fill(b, box, *near);
-      for (Op* load : box.group.loads) redirect(*copier.of(load->result())->op, box, *near);
-      tell(box.group);
-    }
-    if (known) take_arm(choice, 0);
+    with_versions(b, front, enough, [&](Op& choice) {
+      Copier copier(graph_);
+      Op* const loop = copier.copy(front);
+      choice.blocks[0]->append(loop);
+      b.set_block(choice.blocks[0]);
+      b.yield(loop->results);
+      b.set_before(loop);
+      for (const Box& box : boxes) {
+        b.set_loc(box.group.lanes->loc);
+        Value* near = alloc(b, box);
+        fill(b, box, *near);
+        for (Op* load : box.group.loads) redirect(*copier.of(load->result())->op, box, *near);
+        tell(box.group);
+      }
+    });
     return true;
   }
 

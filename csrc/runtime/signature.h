@@ -157,7 +157,7 @@ struct Signature {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<AskedExtent> asked;
-  std::vector<ir::Formula> settled;  // conditions that passes took to hold (passes/loops.h, settle); else it declines
+  std::vector<ir::Formula> settled;  // conditions that were taken to hold (ir/sizes.h); else it declines
   std::vector<int> complex_arrays;   // slots of arrays that are made as complex ones, of one dimension less
   int exit = -1;
   /// All arrays of a region are of one library and in one memory, those among its outputs too.

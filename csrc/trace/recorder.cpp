@@ -187,11 +187,10 @@ ir::Value* Recorder::extent(const Traced& array, int dim) {
 std::optional<int64_t> Recorder::sample(const ir::Value* v) const { return samples_.of(v); }
 
 bool Recorder::is_single(ir::Value* extent) {
-  const std::optional<int64_t> at_entry = samples_.of(extent);
-  if (!at_entry || region_.any_count) return false;
+  if (region_.any_count) return false;
   std::optional<ir::Formula> formula = ir::Formula::of(extent, *graph_);
   if (!formula) return false;
-  const bool single = *at_entry == 1;
+  const bool single = (*formula)(samples_.words(*graph_).data()) == 1;
   std::vector<runtime::AskedExtent>& all = signature_.asked;
   const auto same = [&](const runtime::AskedExtent& asked) { return asked.extent == *formula; };
   if (std::none_of(all.begin(), all.end(), same)) all.push_back({std::move(*formula), single});
@@ -199,11 +198,7 @@ bool Recorder::is_single(ir::Value* extent) {
 }
 
 std::optional<bool> Recorder::settle(ir::Value* condition) {
-  if (!region_.settles) return {};
-  const std::optional<ir::Settled> settled = ir::settle(*graph_, *condition, samples_.words(*graph_));
-  if (!settled) return {};
-  signature_.settled.push_back(settled->condition);
-  return settled->holds;
+  return region_.settles ? ir::settle(*graph_, *condition, samples_.words(*graph_)) : std::nullopt;
 }
 
 void Recorder::count_array(const Instruction& i) {

@@ -1,38 +1,15 @@
 #include "trace/samples.h"
 
 #include <algorithm>
-#include <array>
 
-#include "ir/eval.h"
+#include "ir/formula.h"
 
 namespace appy::trace {
 
 std::optional<int64_t> Samples::of(const ir::Value* v) const {
-  const auto is_parameter = [](const ir::Value& x) { return !x.op && x.block && !x.block->owner; };
-  if (is_parameter(*v)) {
-    const auto known = scalars_.find(v->index);
-    return known == scalars_.end() ? std::nullopt : std::optional(known->second);
-  }
-  if (!v->op || !ir::is_pure(v->op->code) || v->type.is_view() || ir::is_real(v->type.dtype)) return {};
-  if (v->op->code == ir::Opcode::dim_) {
-    if (!is_parameter(*v->op->operands[0])) return {};
-    const auto array = extents_.find(v->op->operands[0]->index);
-    if (array == extents_.end()) return {};
-    return array->second[static_cast<size_t>(v->op->dim)];
-  }
-  if (v->op->code == ir::Opcode::const_) return static_cast<int64_t>(v->op->imm);
-  std::array<ir::Word, 3> words{};
-  const size_t count = v->op->operands.size();
-  if (count == 0 || count > words.size()) return {};
-  for (size_t k = 0; k < count; ++k) {
-    const ir::Value* operand = v->op->operands[k];
-    if (ir::is_real(operand->type.dtype)) return {};
-    const std::optional<int64_t> word = of(operand);
-    if (!word) return {};
-    words[k] = static_cast<ir::Word>(*word);
-  }
-  const ir::DType from = v->op->operands[v->op->code == ir::Opcode::select_ ? 1 : 0]->type.dtype;
-  return static_cast<int64_t>(ir::evaluate_op(v->op->code, v->type.dtype, from, std::span(words).first(count)));
+  const ir::Graph& graph = v->op ? *v->op->graph : *v->block->graph;
+  const std::optional<ir::Formula> formula = ir::Formula::of(v, graph);
+  return formula ? std::optional((*formula)(words(graph).data())) : std::nullopt;
 }
 
 std::vector<ir::Word> Samples::words(const ir::Graph& graph) const {

@@ -1,4 +1,5 @@
-// What a graph's parameters are in the frame that it was traced for. Nothing that is compiled may depend on it.
+// What a graph's parameters are in the frame that it was traced for. What is compiled may depend on it only where a
+// guard or a check tells other frames apart.
 #pragma once
 
 #include <map>

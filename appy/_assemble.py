@@ -221,7 +221,12 @@ def _emit(instrs: list[Instr]) -> bytes:
 # significant first.
 
 
+_SMALL = tuple(bytes((n,)) for n in range(64))
+
+
 def _varint(value: int) -> bytes:
+    if value < 64:
+        return _SMALL[value]
     out = bytearray()
     while value >= 64:
         out.append(0x40 | value & 63)
@@ -236,13 +241,12 @@ def _line_table(instrs: list[Instr], first_line: int) -> bytes:
     count, position = 0, instrs[0].position
     for instr in [*instrs, None]:
         if instr is None or instr.position != position:
-            entry, previous = _location(position, previous)
             while count:
+                entry, previous = _location(position, previous)
                 units = min(count, 8)
                 out.append(0x80 | entry[0] << 3 | units - 1)
                 out += entry[1:]
                 count -= units
-                entry, previous = _location(position, previous)
             if instr is None:
                 break
             position = instr.position

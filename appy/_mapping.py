@@ -6,6 +6,7 @@ What texts cannot tell, positions and extents, is found when the statement is tr
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -129,6 +130,7 @@ def _names(item: str, text: str, name: str | None) -> bool:
     return wanted is not None and wanted == _canonical(text, name)
 
 
+@functools.lru_cache(1024)
 def _canonical(text: str, name: str | None) -> str | None:
     """The syntax tree of a slice as text: a lower bound 0 left out, bounds from the end written with the extent's
     name. None for what is no slice."""

@@ -146,6 +146,7 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
     key = None
     inserted: dict[Any, list[Any]] = {}
     made: list[tuple[Any, Any, Options]] = []
+    rows_of = _Rows(options)
     stack = code.co_stacksize
     new_consts = list(consts)
     for index, found in enumerate(locate(assembly, pragmas, captures)):
@@ -164,7 +165,7 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
             own = (*own, ("captured", True), ("repeats", found.repeats))
         region = _regions.get((key, index))
         if region is None:
-            region = _make_region(key, index, remade(code), assembly, found, own)
+            region = _make_region(key, index, remade(code), assembly, found, rows_of(found.pragmas), own)
             _regions[key, index] = region
         made.append((region, found, own))
         at = len(new_consts)
@@ -183,7 +184,7 @@ def _enter_regions(code: CodeType, pragmas: list[Any], consts: tuple[Any, ...], 
         # Offsets in the rewritten code, which is what gets pickled.
         entry = found.entries[0]
         after = inserted.get(entry.end, [entry.end])[0]
-        rows = _rows(found.pragmas, options)
+        rows = rows_of(found.pragmas)
         recipe = _recipe(region.key, entry.begin.new_offset, after.new_offset, rows, _compiled_options(own))
         # A region with exits is traced in a code object that no pickle holds: it stays in the interpreter there.
         _C.set_recipe(region, "bool" if entry.exits else recipe)
@@ -275,18 +276,26 @@ def _compiled_options(options: Options) -> Options:
     return tuple((name, value) for name, value in options if name not in _OURS)
 
 
-def _rows(pragmas: list[Any], options: Options) -> list[tuple[Any, ...]]:
-    from ._mapping import rows_of
+class _Rows:
+    """What the compiler is told of pragmas. Of each once: regions that hold others have theirs, too."""
 
-    dim_info = dict(dict(options).get("dim_info", ()))
-    out = []
-    for p in pragmas:
+    def __init__(self, options: Options) -> None:
+        self._dim_info = dict(dict(options).get("dim_info", ()))
+        self._known: dict[int, tuple[Any, ...]] = {}
+
+    def __call__(self, pragmas: list[Any]) -> list[tuple[Any, ...]]:
+        return [self._known.get(p.pragma_line) or self._known.setdefault(p.pragma_line, self._row(p)) for p in pragmas]
+
+    def _row(self, p: Any) -> tuple[Any, ...]:
+        from ._mapping import rows_of
+
         row: tuple[Any, ...] = (p.text, p.line, p.end_line, p.iter_line, p.iter_column, p.pragma_line)
-        out.append(row + rows_of(p.statement, p.items, dim_info) if p.items else row)
-    return out
+        return row + rows_of(p.statement, p.items, self._dim_info) if p.items else row
 
 
-def _make_region(key: str, index: int, code: CodeType, assembly: Any, found: Any, options: Options) -> Any:
+def _make_region(
+    key: str, index: int, code: CodeType, assembly: Any, found: Any, rows: list[Any], options: Options
+) -> Any:
     entry = found.entries[0]
     begin, end = entry.begin.offset, entry.end.offset
     if entry.exits:
@@ -299,7 +308,7 @@ def _make_region(key: str, index: int, code: CodeType, assembly: Any, found: Any
         code,
         begin,
         end,
-        _rows(found.pragmas, options),
+        rows,
         dict(_compiled_options(options)),
         code.co_qualname,
         code.co_filename,

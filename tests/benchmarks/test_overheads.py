@@ -18,4 +18,4 @@ def test_first_calls(tmp_path):
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
-    assert len(rows) == 4 and all(0.1 < row["value"] < 10_000 and row["unit"] == "ms" for row in rows.values()), rows
+    assert len(rows) == 6 and all(0.1 < row["value"] < 10_000 and row["unit"] == "ms" for row in rows.values()), rows

@@ -5,8 +5,9 @@
 // That is the segmented sum of Blelloch, Heroux and Zagha ("Segmented operations for sparse matrix computation on
 // vector multiprocessors", 1993) in blocks that stay in the first cache.
 //
-// Whether p ascends, and how many terms a block has, only the region knows when it runs: otherwise, and where rows are
-// long, a block runs as written. No term is computed that the rows do not have.
+// Whether p ascends, and how many terms a block has, only the region knows when it runs: otherwise, where rows are
+// long, and where all have as many terms, which is foreseen, a block runs as written. No term is computed that the rows
+// do not have.
 #include "passes/segments.h"
 
 #include <algorithm>
@@ -41,8 +42,10 @@ constexpr int kManyRegisters = 32;
 /// Blocks for each worker, at least, where there are rows enough.
 constexpr int64_t kBlocks = 8;
 /// Where so many rows of a worker end, and no more, a processor that computes them again and again knows by heart: a
-/// Zen 4 sums 16384 rows of two terms in 44 us then, 93 at first, and 55 in blocks; of 131072 rows 970 and 370.
-constexpr int64_t kLearned = 20000;
+/// Zen 4 sums 16384 rows of two terms in 44 us then, 93 at first, and 55 in blocks; of 131072 rows 970 and 370. Those
+/// with few registers have shorter memories: a Zen 2 sums 4000 rows of two terms in 23 us and 21 in blocks,
+/// 6000 in 46 and 29.
+constexpr int64_t kLearned = 20000, kLearnedByFew = 5000;
 
 class Segmenter {
  public:
@@ -98,7 +101,7 @@ class Segmenter {
     for (const Ragged::Tested& at : nest.tested) {
       may = b_.op(Opcode::and_, {may, b_.op(Opcode::gt_, {at.extent, b_.i64(0)})});
     }
-    Value* fine = b_.op(Opcode::and_, {may, ascends(nest, from, b_.select(may, to, from))});
+    Value* fine = b_.op(Opcode::and_, {may, ascends_unevenly(nest, from, b_.select(may, to, from))});
     if (!nest.tested.empty()) fine = if_tested(nest, fine, length);
     emit_if(
         b_, fine,
@@ -127,23 +130,37 @@ class Segmenter {
     return copier.of(nest.begin.value());
   }
 
-  /// No row ends before it begins.
-  Value* ascends(const Ragged& nest, Value* from, Value* to) {
+  /// No row ends before it begins, and not all have as many terms as the first.
+  Value* ascends_unevenly(const Ragged& nest, Value* from, Value* to) {
+    Value* const of_first = elements(nest, from).length;
     ir::Loop loop;
     loop.simd = true;
-    loop.carried = {{.combiner = ir::Combiner::and_}};
-    Value* const start[] = {b_.boolean(true)};
+    loop.carried = {{.combiner = ir::Combiner::and_}, {.combiner = ir::Combiner::and_}};
+    Value* const yes = b_.boolean(true);
+    Value* const start[] = {yes, yes};
     Op* all = b_.for_loop(from, to, b_.i64(1), start, loop);
-    Copier copier(graph_);
-    copier.map(induction(*nest.rows), induction(*all));
     Block* const outside = b_.block();
     b_.set_block(&body_of(*all));
-    for (const Op* load : {nest.begin.load, nest.end.load}) b_.block()->append(copier.copy(*load));
-    Value* fine = b_.op(Opcode::le_, {copier.of(nest.begin.load->result()), copier.of(nest.end.load->result())});
-    Value* const next[] = {b_.op(Opcode::and_, {body_of(*all).args[1], fine})};
+    const Elements row = elements(nest, induction(*all));
+    Value* const next[] = {
+        b_.op(Opcode::and_, {body_of(*all).args[1], b_.op(Opcode::le_, {row.begin, row.end})}),
+        b_.op(Opcode::and_, {body_of(*all).args[2], b_.op(Opcode::eq_, {row.length, of_first})}),
+    };
     b_.yield(next);
     b_.set_block(outside);
-    return all->results[0];
+    return b_.op(Opcode::and_, {all->results[0], b_.op(Opcode::not_, {all->results[1]})});
+  }
+
+  /// Of a row, as the array has them.
+  struct Elements {
+    Value *begin, *end, *length;
+  };
+  Elements elements(const Ragged& nest, Value* row) {
+    Copier copier(graph_);
+    copier.map(induction(*nest.rows), row);
+    for (const Op* load : {nest.begin.load, nest.end.load}) b_.block()->append(copier.copy(*load));
+    Value *begin = copier.of(nest.begin.load->result()), *end = copier.of(nest.end.load->result());
+    return {begin, end, sub(end, begin)};
   }
 
   /// The terms, unless they may not be computed; were they, and did all indices pass their tests? Where one did not,
@@ -369,6 +386,8 @@ bool keep_terms(ir::Graph& graph, int64_t learned) {
   return !graph.may_alias && !graph.exact && Segmenter(graph, learned).run(*graph.body);
 }
 
-bool segments(ir::Graph& graph) { return keep_terms(graph, kLearned); }
+bool segments(ir::Graph& graph) {
+  return keep_terms(graph, graph.registers < kManyRegisters ? kLearnedByFew : kLearned);
+}
 
 }  // namespace appy::passes

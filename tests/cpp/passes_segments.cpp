@@ -90,8 +90,9 @@ class Generator : Random {
     Rows made;
     const auto count = static_cast<int64_t>(below(below(3) ? 300 : 12));
     const uint64_t mean = below(9);
+    const bool even = below(4) == 0;
     for (int64_t i = 0; i < count; ++i) {
-      const uint64_t n = below(40) == 0 ? below(30) : mean ? below(2 * mean + 1) : 0;
+      const uint64_t n = even ? mean : below(40) == 0 ? below(30) : mean ? below(2 * mean + 1) : 0;
       made.terms += static_cast<int64_t>(n);
       made.pointers.push_back(made.terms);
     }

@@ -1,5 +1,6 @@
 // Loops with several sums compute long enough for memory to bring what they, or the code behind them, load next.
 #include <algorithm>
+#include <bit>
 
 #include "cpu/vector_loop.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr size_t kSumsToPrefetch = 4;  // so many take longer than memory
 constexpr size_t kMostInTurn = 12;     // more rows of sums than registers hold
-constexpr int kRowsAhead = 16;         // of four sums on four vectors: as long as the last-level cache takes
+constexpr int kRowsAhead = 8;          // an index that the loop has anyway says where they are
 
 bool takes_long(const ir::Op& loop) { return loop.code == Opcode::for_ && loop.results.size() >= kSumsToPrefetch; }
 
@@ -55,11 +56,10 @@ x86::Mem VectorLoop::rows_ahead(const ir::Op& op, const x86::Mem& at) {
   const ir::Op* loop = op.parent->owner;
   if (!exec_.all || loop == &loop_ || !takes_long(*loop)) return {};
   const Form form = address_form(op);
+  if (form.view->op && form.view->op->code == Opcode::alloc_) return {};  // copied a moment ago
   for (const auto& [term, stride] : form.terms) {
     if (term != loop->blocks[0]->args[0] || stride.constant()) continue;
     const x86::Gp row = f_.stride_reg(form.view, stride);
-    x86::Gp ahead = cc_.newGpq();
-    f_.hoist(f_.home(form.view), [&] { cc_.imul(ahead, row, kRowsAhead); });
     x86::Mem first = at;
     first.setSize(0);
     if (first.hasIndex()) {
@@ -67,7 +67,7 @@ x86::Mem VectorLoop::rows_ahead(const ir::Op& op, const x86::Mem& at) {
       cc_.lea(place, first);
       first = x86::ptr(place);
     }
-    first.setIndex(ahead);
+    first.setIndex(row, std::countr_zero(static_cast<unsigned>(kRowsAhead)));
     return first;
   }
   return {};

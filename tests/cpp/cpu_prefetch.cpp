@@ -96,6 +96,27 @@ TEST(Prefetch, ElementsOfRowsToComeOnceForAll) {
   }
 }
 
+TEST(Prefetch, NotWhatWasCopiedAMomentAgo) {
+  const auto asks_for_rows = [](const ir::Graph& graph, Isa isa) {
+    return std::regex_search(code_of(graph, isa, 0)->listing(), std::regex("prefetcht0 \\[\\w+\\+\\w+\\*8"));
+  };
+  const std::string copied = [] {
+    std::string text = sums_times_elements("%zero");
+    const std::string lanes = "  for simd %j = ";
+    text.insert(text.find(lanes),
+                "  %own = alloc %m, %n slot 0 : f64[2,c]\n  for simd %e = %zero to %n step %one {\n"
+                "    %x = load %a[%zero, %e] : f64\n    store %x, %own[%zero, %e]\n    yield\n  }\n");
+    const std::string load = "load %a[%k, %j]";
+    return text.replace(text.find(load), load.size(), "load %own[%k, %j]");
+  }();
+  for (Isa isa : isas()) {
+    const auto graph = ir::parse(copied);
+    ASSERT_EQ(ir::verify(*graph), "") << copied;
+    EXPECT_FALSE(asks_for_rows(*graph, isa));
+    EXPECT_TRUE(asks_for_rows(*ir::parse(sums_times_elements("%zero")), isa));
+  }
+}
+
 TEST(Prefetch, ChangesNoResult) {
   for (int64_t n : {0, 1, 8, 37, 128}) {
     for (int64_t m : {0, 1, 5, 6, 60}) {  // as many iterations as there are lines to ask for, fewer, and more

@@ -13,7 +13,10 @@ using ir::Opcode;
 
 namespace {
 
-constexpr int kWorthAligning = 8;         // groups of lanes
+constexpr int kWorthAligning = 8;  // groups of lanes
+/// The same, where both ends are stored under masks then, and none without. With AVX2 these are 40 operations for eight
+/// elements on a Zen 2: shortest paths between 400 nodes, int32, take 3.8 ms so and 3.3 as they lie.
+constexpr int kWorthMasks = 64;
 constexpr int kWorthAligningSums = 16;    // the same, where what comes before is loaded for many sums
 constexpr size_t kLoadsToAlign = 4;       // fewer are loaded in time as they are
 constexpr int kMostToWaitForMemory = 24;  // operations of a loop that has nothing to do but wait for memory
@@ -112,6 +115,14 @@ void VectorLoop::align(const ir::Op& store, x86::Gp only_if) {
   }
   cc_.cmp(left_, kWorthAligning * lanes_);
   cc_.jb(done);
+  if (!avx512_ && !repeats_ && element_ < 8) {
+    asmjit::Label ends_in_between = cc_.newLabel();
+    cc_.test(left_, lanes_ - 1);
+    cc_.jnz(ends_in_between);
+    cc_.cmp(left_, kWorthMasks * lanes_);
+    cc_.jb(done);
+    cc_.bind(ends_in_between);
+  }
   const Place p = place(store);
   x86::Mem at = p.base;
   at.setSize(0);

@@ -3,7 +3,9 @@
 #include <bit>
 
 #include "cpu/function.h"
+#include "cpu/packs.h"
 #include "cpu/vector_loop.h"
+#include "ir/divisor.h"
 #include "support/check.h"
 
 namespace appy::cpu {
@@ -84,6 +86,7 @@ bool is_unsigned(const ir::Value& v) {
 Function::Bounds Function::bounds_here(const ir::Op& loop, bool clamp) {
   const ir::Value *lower = loop.operands[0], *upper = loop.operands[1], *step = loop.operands[2];
   Bounds b;
+  b.divisor = ir::divisor_of_trips(loop);
   b.lower = gp(lower);
   b.step_known = is_const(step);
   if (b.step_known) {
@@ -259,6 +262,8 @@ void Function::emit_for(const ir::Op& op) {
   if (shared) {
     parallel_loop(op, b, carried);
   } else if (vector) {
+    const auto packs = vector->may_leave_rest() ? std::nullopt : find_packs(op, vector->lanes(), m_.uses);
+    if (packs) return packed_loop(*vector, op, b, carried, *packs);
     simd_loop(*vector, op, b, carried);
   } else {
     sequential_loop(op, b, carried);

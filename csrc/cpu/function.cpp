@@ -366,6 +366,7 @@ void Function::emit_block(const ir::Block& block, const std::function<void(const
 }
 
 void Function::emit(const ir::Op& op) {
+  if (packed_.contains(&op)) return;
   switch (op.code) {
     case Opcode::const_:
       return;

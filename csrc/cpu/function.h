@@ -19,6 +19,7 @@
 
 namespace appy::cpu {
 
+struct Packs;
 class VectorLoop;
 
 /// Bytes.
@@ -210,6 +211,7 @@ class Function {
     int64_t known_trips = -1;
     bool clamped = true;                  // else trips is end - lower where there are no iterations, too
     int64_t least = 0, most = INT64_MAX;  // trips, as the code before has found out
+    int64_t divisor = 1;                  // of trips, a power of two
   };
   /// to = count * step;  to += step
   void times_step(x86::Gp to, x86::Gp count, const Bounds&);
@@ -222,7 +224,19 @@ class Function {
   /// The loop over these bounds, carried values already in registers; trips may be 0.
   void sequential_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
   VectorLoop& vector_loop(const ir::Op&);
-  void simd_loop(VectorLoop&, const ir::Op&, Bounds, std::span<const x86::Reg> carried);
+  /// The sums go to `packs`, where there are any, and not to `carried`.
+  void simd_loop(VectorLoop&, const ir::Op&, Bounds, std::span<const x86::Reg> carried,
+                 std::span<const x86::Vec> packs = {});
+
+  // Sums as vectors, and what is done to them (packs.cpp).
+  x86::Vec new_pack(size_t bytes);
+  x86::Vec joined(std::vector<x86::Vec> parts);
+  x86::Vec pack_registers(ir::DType, std::span<const x86::Reg> scalars);
+  x86::Vec load_pack(std::span<const ir::Op* const> loads);
+  void store_pack(std::span<const ir::Op* const> stores, const x86::Vec& pack);
+  void fill_packs(std::span<const x86::Vec> packs, const ir::Op& loop, std::span<const x86::Reg> scalars);
+  void packed_loop(VectorLoop&, const ir::Op&, const Bounds&, std::span<const x86::Reg> carried, const Packs&);
+  void emit_packs(const ir::Op& loop, const Packs&, std::span<const x86::Vec> sums);
   void parallel_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
   /// The poll of a loop without inner loops, if one for kStrip iterations is enough and can be had: what the poll
   /// stores is known at an iteration's start.
@@ -330,8 +344,9 @@ class Function {
   std::vector<int> homes_;                       // by the view's id
   std::unordered_map<uint32_t, int> own_words_;  // in an outlined loop: words of the arrays made there, in own_
   x86::Mem own_;
-  std::unordered_set<const ir::Op*> made_;  // allocs whose code stands in front of their place
-  std::vector<x86::Reg> targets_;           // registers chosen ahead for values that become a carried value
+  std::unordered_set<const ir::Op*> made_;    // allocs whose code stands in front of their place
+  std::unordered_set<const ir::Op*> packed_;  // ops whose code stands behind the loop with their sums
+  std::vector<x86::Reg> targets_;             // registers chosen ahead for values that become a carried value
   std::vector<Level> levels_;
   std::vector<Frame> frames_;
   std::vector<std::pair<asmjit::Label, std::function<void()>>> cold_;

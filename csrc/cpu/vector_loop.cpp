@@ -7,6 +7,7 @@
 
 #include "cpu/math_calls.h"
 #include "cpu/vector_regs.h"
+#include "ir/divisor.h"
 #include "support/check.h"
 
 namespace appy::cpu {
@@ -197,6 +198,8 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
     rest_ = cc_.newGpq("rest");
     cc_.xor_(rest_.r32(), rest_.r32());
   }
+  leaves_none_ = ends_with_a_group(bounds);
+  repeats_ &= !leaves_none_;
   asmjit::Label over = cc_.newLabel();
   ending_ = leaves_rest_ ? reduced : repeats_ ? cc_.newLabel() : replay_;
   cc_.bind(aligned);
@@ -212,7 +215,7 @@ void VectorLoop::emit(const Function::Bounds& bounds, std::span<const x86::Reg> 
     if (!enough) cc_.jmp(over);
   }
   cc_.bind(replay_);
-  if (!enough && !leaves_rest_) masked_loop(bounds);
+  if (!enough && !leaves_rest_ && !leaves_none_) masked_loop(bounds);
   cc_.bind(over);
   if (rest_.isValid()) {
     cc_.test(rest_, rest_);
@@ -320,10 +323,12 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
   begin_pass(main_unroll_, false);
   undone_ = cc_.newLabel();
   // A store under a mask takes a dozen instructions on AMD's processors: not for whole vectors that are left.
-  const bool singly = d_.stores_inside && !avx512_ && unroll_ > 1 && !worth_streaming_.isValid();
+  const bool singly = d_.stores_inside && !avx512_ && unroll_ > 1 && !worth_streaming_.isValid() && !leaves_none_;
   asmjit::Label single = cc_.newLabel();
-  cc_.cmp(left_, lanes_ * unroll_);
-  cc_.jb(singly ? single : ending_);
+  if (!leaves_none_) {
+    cc_.cmp(left_, lanes_ * unroll_);
+    cc_.jb(singly ? single : ending_);
+  }
   for (size_t k = 0; k < accumulators_.size(); ++k) {
     if (in_group(k) || starts_at_zero(k)) continue;
     for (size_t u = 1; u < accumulators_[k].size(); ++u) f_.move(accumulators_[k][u], accumulators_[k][0]);
@@ -349,7 +354,7 @@ void VectorLoop::main_loop(const Function::Bounds& bounds, asmjit::Label reduced
   f_.pop_level();
   cc_.bind(undone_);
   merge_accumulators();
-  if (leaves_rest_) return;
+  if (leaves_rest_ || leaves_none_) return;
   cc_.test(left_, left_);
   cc_.jz(reduced);
   if (apart) {
@@ -408,6 +413,12 @@ void VectorLoop::groups() {
     cc_.cmp(left_, group);
     cc_.jae(head);
   }
+}
+
+bool VectorLoop::ends_with_a_group(const Function::Bounds& bounds) const {
+  if (masked_only_ || one_vector_ || leaves_rest_ || rest_.isValid() || d_.has_check) return false;
+  const int64_t group = static_cast<int64_t>(lanes_) * main_unroll_;
+  return bounds.known_trips > 0 ? bounds.known_trips % group == 0 : bounds.divisor % group == 0;
 }
 
 bool VectorLoop::may_repeat(const Function::Bounds& bounds) const {
@@ -507,6 +518,7 @@ bool VectorLoop::knows(std::span<ir::Value* const> values) const {
 int VectorLoop::scalar_below() const {
   if (d_.has_inner_loop || (d_.has_check && !d_.has_gather) || d_.check_after_store || d_.ops > 16 || f_.depth() == 0)
     return 0;
+  if (ir::divisor_of_trips(loop_) % lanes_ == 0) return 0;
   return d_.has_gather ? 16 : lanes_;
 }
 
@@ -553,8 +565,10 @@ VectorLoop& Function::vector_loop(const ir::Op& op) {
   return *vector_loops_.back();
 }
 
-void Function::simd_loop(VectorLoop& vector, const ir::Op& op, Bounds bounds, std::span<const x86::Reg> carried) {
+void Function::simd_loop(VectorLoop& vector, const ir::Op& op, Bounds bounds, std::span<const x86::Reg> carried,
+                         std::span<const x86::Vec> packs) {
   const int few = vector.scalar_below();
+  vector.add_to(packs);
   if (few == 0 || bounds.known_trips >= 0) {
     vector.emit(bounds, carried);
     return;
@@ -578,6 +592,7 @@ void Function::simd_loop(VectorLoop& vector, const ir::Op& op, Bounds bounds, st
     short_row.lower = from;
     short_row.most = few - 1;
     sequential_loop(op, short_row, carried);
+    if (!packs.empty()) fill_packs(packs, op, carried);
   };
   cc_.cmp(bounds.trips, in_one > 0 ? in_one + 1 : few);
   cc_.jae(longer);
@@ -592,7 +607,9 @@ void Function::simd_loop(VectorLoop& vector, const ir::Op& op, Bounds bounds, st
   if (in_one > 0) {
     Bounds few_lanes = bounds;
     few_lanes.most = in_one;
-    vector_loop(op).emit(few_lanes, carried);
+    VectorLoop& one = vector_loop(op);
+    one.add_to(packs);
+    one.emit(few_lanes, carried);
   } else {
     one_by_one();
   }

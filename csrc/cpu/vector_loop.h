@@ -43,6 +43,9 @@ class VectorLoop {
   int scalar_below() const;
   /// Up to so many, which one vector holds, that is faster than scalar code even so; 0: none.
   int one_vector_up_to() const;
+  size_t lanes() const { return static_cast<size_t>(lanes_); }
+  /// Where its sums, all that it carries, are to be added to, beside each other: as many to a vector as it has lanes.
+  void add_to(std::span<const x86::Vec> packs) { packs_.assign(packs.begin(), packs.end()); }
   /// Iterations that run at once, where as many are left.
   int group() const { return lanes_ * (masked_only_ ? 1 : main_unroll_); }
   /// Do all of these have one value, known before the loop?
@@ -104,6 +107,8 @@ class VectorLoop {
   void decide_to_stream();
   /// May iterations be done twice? They store the same again where the loop reads nothing that it stores.
   bool may_repeat(const Function::Bounds&) const;
+  /// Do its iterations fill groups of vectors, and nothing asks for single lanes?
+  bool ends_with_a_group(const Function::Bounds&) const;
   /// What whole groups leave of a loop of at least as many iterations as lanes, without masks: vectors, of which the
   /// last one ends where the loop does and repeats iterations of the one before.
   void last_groups(const Function::Bounds&);
@@ -464,8 +469,10 @@ class VectorLoop {
   asmjit::Label replay_;
   asmjit::Label undone_;  // where a group goes that stored nothing and added nothing, to be done otherwise
   asmjit::Label ending_;  // of what does the iterations that whole groups leave
+  std::vector<x86::Vec> packs_;
   bool repeats_ = false;  // it does some of them twice
   bool leaves_rest_ = false;
+  bool leaves_none_ = false;  // no lane is left for a mask
   bool may_replay_ = false;
   std::set<const ir::Op*> by_test_;  // in the pass being emitted
   std::map<uint32_t, Place> loaded_;

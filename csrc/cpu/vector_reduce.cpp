@@ -149,6 +149,17 @@ std::vector<bool> VectorLoop::reduce_together(std::span<const x86::Reg> carried)
     for (size_t k : members) done[k] = true;
     found.emplace_back(across_lanes_of(opcode_of(c), t, regs), std::move(members));
   }
+  if (!packs_.empty()) {
+    for (size_t n = 0; n < packs_.size(); ++n) {
+      const DType t = loop_.results[found[n].second[0]]->type.dtype;
+      const x86::Vec to = sized(packs_[n], bytes(t)), sums = sized(found[n].first, bytes(t));
+      bool from_zero = true;
+      for (const size_t k : found[n].second) from_zero &= starts_at_zero(k);
+      // What is written here is nothing that the loop has to keep.
+      from_zero ? f_.move(to, sums) : static_cast<void>(elementwise(Opcode::add_, t, to, sums, to));
+    }
+    return done;
+  }
   // Only now: before, the accumulators have the registers.
   for (const auto& [sums, members] : found) {
     for (size_t m = 0; m < members.size(); ++m) {

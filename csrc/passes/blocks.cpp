@@ -50,10 +50,10 @@ constexpr int64_t kWorthPanels = 4 << 20, kRowsForPanels = 36, kPanel = 32, kPan
                   kBlocksForValues = 8, kStepsOfPanel = 512, kDeepest = 1 << 14;
 /// Groups for each worker, at least, as long as they have a few rows, or twice as many as jam where there are no
 /// blocks.
-constexpr int64_t kGroups = 8, kFewRows = 16;
+constexpr int64_t kGroups = 8, kFewRows = 24;
 /// Rows of a group are a multiple of what jams, and columns of a block of four and six, or of the vectors that run
 /// together.
-constexpr int64_t kJammed = 4, kJammedInLanes = 12, kColumns = 12, kLanes = 64, kLine = 16;
+constexpr int64_t kJammed = 12, kJammedInLanes = 12, kColumns = 12, kLanes = 64, kLine = 16;
 
 /// Rows around columns around steps that add up: into a value, or, column by column, into an element.
 struct Nest {
@@ -325,7 +325,7 @@ class Blocker {
     const int64_t together = across ? kLanes : kColumns, jammed = across ? kJammedInLanes : kJammed;
     Value* wide = b_.op(Opcode::floordiv_, {b_.i64(kBlockBytes), mul(of_block, b_.i64(nest_.bytes * together))});
     Value* width = mul(most(wide, b_.i64(1)), b_.i64(together));
-    Value* fewest = b_.select(small_, b_.i64(across ? jammed : 2 * kJammed), b_.i64(across ? 2 * jammed : kFewRows));
+    Value* fewest = b_.select(small_, b_.i64(across ? jammed : kJammed), b_.i64(across ? 2 * jammed : kFewRows));
     group_ = least(most(multiple(wanted, jammed), fewest), b_.i64(kRows));
     if (!nest_.in_lanes && nest_.row_bytes > 0) {
       Value* room = b_.op(Opcode::floordiv_, {b_.i64(kGroupBytes), mul(of_block, b_.i64(nest_.row_bytes * jammed))});

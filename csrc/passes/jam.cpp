@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "ir/divisor.h"
 #include "ir/ir.h"
 #include "passes/jam_order.h"
 #include "passes/jammer.h"
@@ -45,6 +46,8 @@ constexpr int64_t kGroups = 8;
 constexpr int64_t kOpsOfStream = 2;
 /// A mask, and a sum beside what it was: without registers for them the sums go through memory in every iteration.
 constexpr int64_t kToMerge = 2;
+/// Lanes of processors that have as few registers, at most.
+constexpr int64_t kMostLanes = 8;
 
 /// Which loops, and how many iterations of each.
 class Jam {
@@ -246,7 +249,8 @@ class Jam {
     const bool across = lanes && lanes != &sums;
     const int64_t registers = graph_.registers;
     // What is left of a row is added under a mask.
-    const int64_t merging = lanes == &sums && registers < kRegistersBesideMasks ? kToMerge : 0;
+    const bool in_masks = lanes == &sums && ir::divisor_of_trips(sums) % kMostLanes != 0;
+    const int64_t merging = in_masks && registers < kRegistersBesideMasks ? kToMerge : 0;
     const std::vector<Load> loads = loads_of(sums, targets);
     int64_t ops = 0;  // beside loads
     ir::walk(body_of(sums), [&](const Op& op) { ops += op.code != Opcode::load_; });

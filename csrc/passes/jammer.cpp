@@ -19,6 +19,13 @@ using ir::Value;
 
 namespace {
 
+bool is_in_lanes(const Op& loop) {
+  for (const Op* at = &loop; at; at = ir::enclosing_loop(*at->parent)) {
+    if (is_for(*at) && at->loop->simd) return true;
+  }
+  return false;
+}
+
 class Jammer {
  public:
   Jammer(ir::Graph& graph, Ranges& ranges, Op& loop, const JamOrder& order, int64_t copies, int64_t least_trips)
@@ -89,14 +96,28 @@ class Jammer {
     return b.op(Opcode::mul_, {b.op(Opcode::shr_, {trips, b.i64(bits)}), b.i64(count_)});
   }
 
+  /// The ops of all copies. Where iterations know nothing of each other one op of all lies beside each other, as the
+  /// backend takes them for vectors (cpu/packs.h); but not in lanes, whose vectors there are anyway, nor where sums
+  /// grow.
+  template <class F>
+  void in_order(const std::vector<const Op*>& ops, const Op& loop, F&& f) {
+    if (loop_.loop->parallel && loop_.results.empty() && !adds_up(loop) && !is_in_lanes(loop)) {
+      for (const Op* op : ops) {
+        for (size_t u = 0; u < copies_.size(); ++u) f(u, *op);
+      }
+    } else {
+      for (size_t u = 0; u < copies_.size(); ++u) {
+        for (const Op* op : ops) f(u, *op);
+      }
+    }
+  }
+
   void body(const Block& from, Block& into) {
     std::vector<const Op*> segment;
     const auto flush = [&] {
-      for (Copier& copy : copies_) {
-        for (const Op* op : segment) {
-          if (op->code != Opcode::poll_ || &copy == &copies_[0]) into.append(copy.copy(*op));
-        }
-      }
+      in_order(segment, *from.owner, [&](size_t u, const Op& op) {
+        if (op.code != Opcode::poll_ || u == 0) into.append(copies_[u].copy(op));
+      });
       segment.clear();
     };
     for (const Op* op = from.first; op != from.last; op = op->next) {
@@ -113,16 +134,15 @@ class Jammer {
   /// What comes after all jammed loops, copy by copy, and the values for the next group.
   void end(const Block& from, Block& into) {
     builder_.set_block(&into);
-    for (int64_t u = 0; u < count_; ++u) {
-      Copier& copy = copies_[u];
-      for (size_t k = 1; u > 0 && k < from.args.size(); ++k) {
-        copy.map(from.args[k], copies_[u - 1].of(from.last->operands[k - 1]));
+    std::vector<const Op*> ops;
+    for (const Op* op = from.first; op != from.last; op = op->next) ops.push_back(op);
+    in_order(ops, loop_, [&](size_t u, const Op& op) {
+      for (size_t k = 1; u > 0 && &op == from.first && k < from.args.size(); ++k) {
+        copies_[u].map(from.args[k], copies_[u - 1].of(from.last->operands[k - 1]));
       }
-      for (const Op* op = from.first; op != from.last; op = op->next) {
-        if (order_.jammed.count(op)) hand_on(*op, u);
-        if (order_.late.count(op) && (op->code != Opcode::poll_ || u == 0)) into.append(copy.copy(*op));
-      }
-    }
+      if (order_.jammed.count(&op)) hand_on(op, static_cast<int64_t>(u));
+      if (order_.late.count(&op) && (op.code != Opcode::poll_ || u == 0)) into.append(copies_[u].copy(op));
+    });
     std::vector<Value*> next;
     for (Value* v : from.last->operands) next.push_back(copies_.back().of(v));
     builder_.set_block(&into);

@@ -45,6 +45,27 @@ TEST(Sums, BeginBeforeALineOfTheCacheWithAvx512) {
   EXPECT_FALSE(aligns(dots(2), Isa::avx512)) << "two sums go several vectors at a time";
 }
 
+/// The same, of as many terms as eight times %n.
+std::string dots_of_eights(int rows) {
+  std::string text = dots(rows);
+  const std::string head = "  %one = const 1 : i64\n";
+  text.insert(text.find(head), "  %eight = const 8 : i64\n  %low = const 0 : i64\n  %high = mul %n, %eight : i64\n");
+  text.replace(text.find("%b to %n"), 8, "%low to %high");
+  return text;
+}
+
+TEST(Sums, OfWholeVectorsNeedNoMasks) {
+  EXPECT_GT(count(listing_of(dots(12), Isa::avx2), "vmaskmov"), 0);
+  EXPECT_EQ(count(listing_of(dots_of_eights(12), Isa::avx2), "vmaskmov"), 0);
+  for (const int rows : {1, 2, 8, 12}) {
+    for (const int64_t n : {-1, 0, 1, 2, 7}) {
+      expect_same(dots_of_eights(rows), {scalar_arg(word(int64_t{0})), scalar_arg(word(n)),
+                                         array_arg(counting<double>(static_cast<size_t>(rows * 64)), {rows, 64}),
+                                         array_arg(std::vector<double>(static_cast<size_t>(rows)), {rows})});
+    }
+  }
+}
+
 TEST(Sums, AddTwoProductsInPlace) {
   const auto moves = [](bool second, Isa isa) {
     const std::string listing = listing_of(dots(8, "simd annotated", second), isa);

@@ -1,0 +1,313 @@
+#include "cpu/packs.h"
+
+#include <algorithm>
+
+#include "cpu/vector_loop.h"
+#include "cpu/vector_regs.h"
+
+namespace appy::cpu {
+
+namespace Id = x86::Inst;
+using ir::DType;
+using ir::Opcode;
+
+namespace {
+
+bool is_arithmetic(Opcode code) {
+  return code == Opcode::add_ || code == Opcode::sub_ || code == Opcode::mul_ || code == Opcode::div_;
+}
+
+/// Its first operands, which runs may have made: none of a load, what a store stores, both of arithmetic.
+size_t operands_in_packs(const ir::Op& op) { return op.code == Opcode::load_ ? 0 : op.code == Opcode::store_ ? 1 : 2; }
+
+class Finder {
+ public:
+  Finder(const ir::Op& loop, std::span<const uint32_t> uses) : uses_(uses), type_(loop.results[0]->type.dtype) {
+    packs_.count = loop.results.size();
+    for (const ir::Value* sum : loop.results) made_[sum] = made_.size();
+  }
+
+  std::optional<Packs> run(const ir::Op& loop) {
+    size_t open = 1;  // runs, the sums among them, whose values are to be used yet
+    for (const ir::Op* op = loop.next; open > 0; op = packs_.end) {
+      if (!op || ir::is_terminator(op->code)) return {};
+      packs_.end = op->next;
+      size_t used = 0;
+      if (auto found = run_at(*op, used)) {
+        const bool stores = op->code == Opcode::store_;
+        packs_.end = found->back()->next;
+        packs_.runs.push_back(std::move(*found));
+        open += (stores ? 0 : 1) - used;
+      } else if (reads_any(*op) || (op->code != Opcode::load_ && !ir::is_pure(op->code))) {
+        return {};
+      }
+    }
+    return packs_;
+  }
+
+ private:
+  bool reads_any(const ir::Op& op) const {
+    return std::ranges::any_of(op.operands, [this](const ir::Value* v) { return made_.contains(v); });
+  }
+
+  /// A run that begins here, and how many runs it uses up.
+  std::optional<Packs::Run> run_at(const ir::Op& first, size_t& used) {
+    if (first.code != Opcode::load_ && first.code != Opcode::store_ && !is_arithmetic(first.code)) return {};
+    Packs::Run run;
+    for (const ir::Op* op = &first; op && run.size() < packs_.count; op = op->next) {
+      if (op->code != first.code || !fits(*op)) return {};
+      run.push_back(op);
+    }
+    if (run.size() < packs_.count) return {};
+    for (size_t n = 0; n < operands_in_packs(first); ++n) {
+      const ir::Value* v = first.operands[n];
+      const auto from = made_.find(v);
+      const bool shared = from == made_.end();
+      if (!shared && from->second % packs_.count != 0) return {};
+      for (size_t k = 0; k < run.size(); ++k) {
+        const ir::Value* own = run[k]->operands[n];
+        if (shared ? own != v : !made_.contains(own) || made_.at(own) != from->second + k) return {};
+      }
+      used += !shared;
+    }
+    if (is_arithmetic(first.code) && used == 0) return {};
+    // What addresses are made of is known as numbers.
+    for (const ir::Op* op : run) {
+      for (size_t n = operands_in_packs(*op); n < op->operands.size(); ++n) {
+        if (made_.contains(op->operands[n])) return {};
+      }
+    }
+    if (first.code == Opcode::store_) return used == 1 ? std::optional(run) : std::nullopt;
+    const size_t place = made_.size();
+    for (size_t k = 0; k < run.size(); ++k) made_[run[k]->result()] = place + k;
+    return run;
+  }
+
+  bool fits(const ir::Op& op) const {
+    if (op.code == Opcode::store_) return op.operands[0]->type.dtype == type_ && op.view()->type.dtype == type_;
+    return op.result()->type.dtype == type_ && uses_[op.result()->id] == 1;
+  }
+
+  std::span<const uint32_t> uses_;
+  const DType type_;
+  Packs packs_;
+  std::unordered_map<const ir::Value*, size_t> made_;  // numbers: those of a run follow each other
+};
+
+}  // namespace
+
+const Packs::Run* Packs::begun_by(const ir::Op& op) const {
+  const auto found = std::ranges::find_if(runs, [&](const Run& run) { return run.front() == &op; });
+  return found == runs.end() ? nullptr : &*found;
+}
+
+bool Packs::have(const ir::Op& op) const {
+  return std::ranges::any_of(runs, [&](const Run& run) { return std::ranges::find(run, &op) != run.end(); });
+}
+
+std::optional<Packs> find_packs(const ir::Op& loop, size_t lanes, std::span<const uint32_t> uses) {
+  const size_t count = loop.results.size();
+  if (lanes < 2 || count == 0 || count % lanes != 0) return {};
+  const DType type = loop.results[0]->type.dtype;
+  if (type != DType::f64_ && type != DType::f32_) return {};
+  for (size_t k = 0; k < count; ++k) {
+    const ir::Value& sum = *loop.results[k];
+    const bool alike = sum.type.dtype == type && loop.loop->carried[k].combiner == ir::Combiner::sum_;
+    if (!alike || uses[sum.id] != 1) return {};
+  }
+  return Finder(loop, uses).run(loop);
+}
+
+namespace {
+
+InstId instruction(Opcode code, DType t) {
+  const bool wide = t == DType::f64_;
+  switch (code) {
+    case Opcode::add_:
+      return wide ? Id::kIdVaddpd : Id::kIdVaddps;
+    case Opcode::sub_:
+      return wide ? Id::kIdVsubpd : Id::kIdVsubps;
+    case Opcode::mul_:
+      return wide ? Id::kIdVmulpd : Id::kIdVmulps;
+    default:
+      return wide ? Id::kIdVdivpd : Id::kIdVdivps;
+  }
+}
+
+}  // namespace
+
+/// One vector of its parts of 16 bytes, in their order.
+x86::Vec Function::joined(std::vector<x86::Vec> parts) {
+  for (int bytes = 32; parts.size() > 1; bytes *= 2) {
+    std::vector<x86::Vec> next;
+    for (size_t k = 0; k < parts.size(); k += 2) {
+      if (bytes == 32) {
+        const x86::Vec whole = cc_.newYmm();
+        avx512() ? cc_.vinsertf32x4(whole.ymm(), parts[k].ymm(), parts[k + 1].xmm(), 1)
+                 : cc_.vinsertf128(whole.ymm(), parts[k].ymm(), parts[k + 1].xmm(), 1);
+        next.push_back(whole);
+      } else {
+        const x86::Vec whole = cc_.newZmm();
+        cc_.vinsertf64x4(whole.zmm(), parts[k].zmm(), parts[k + 1].ymm(), 1);
+        next.push_back(whole);
+      }
+    }
+    parts = std::move(next);
+  }
+  return parts[0];
+}
+
+x86::Vec Function::pack_registers(DType t, std::span<const x86::Reg> scalars) {
+  const size_t each = 16 / static_cast<size_t>(ir::size_of(t));
+  std::vector<x86::Vec> parts;
+  for (size_t k = 0; k < scalars.size(); k += each) {
+    const auto at = [&](size_t n) { return scalars[k + n].as<x86::Xmm>(); };
+    const x86::Xmm part = cc_.newXmm();
+    if (each == 2) {
+      cc_.vunpcklpd(part, at(0), at(1));
+    } else {
+      cc_.vinsertps(part, at(0), at(1), 0x10);
+      cc_.vinsertps(part, part, at(2), 0x20);
+      cc_.vinsertps(part, part, at(3), 0x30);
+    }
+    parts.push_back(part);
+  }
+  return joined(std::move(parts));
+}
+
+namespace {
+
+/// Do the accesses lie beside each other, in their order?
+bool are_neighbours(std::span<const ir::Op* const> accesses) {
+  const Form first = address_form(*accesses[0]);
+  const int64_t size = ir::size_of(first.view->type.dtype);
+  for (size_t k = 1; k < accesses.size(); ++k) {
+    const Form form = address_form(*accesses[k]);
+    if (!same_form(first, form) || form.offset.dims != first.offset.dims ||
+        form.offset.known != first.offset.known + static_cast<int64_t>(k) * size)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+x86::Vec Function::load_pack(std::span<const ir::Op* const> loads) {
+  const DType t = loads[0]->result()->type.dtype;
+  const auto size = static_cast<size_t>(ir::size_of(t));
+  if (are_neighbours(loads)) {
+    const x86::Vec whole = new_pack(loads.size() * size);
+    cc_.emit(t == DType::f64_ ? Id::kIdVmovupd : Id::kIdVmovups, whole, address(*loads[0]));
+    return whole;
+  }
+  std::vector<x86::Vec> parts;
+  for (size_t k = 0; k < loads.size(); k += 16 / size) {
+    const x86::Xmm part = cc_.newXmm();
+    if (size == 8) {
+      cc_.vmovsd(part, address(*loads[k]));
+      cc_.vmovhpd(part, part, address(*loads[k + 1]));
+    } else {
+      cc_.vmovss(part, address(*loads[k]));
+      for (uint32_t n = 1; n < 4; ++n) cc_.vinsertps(part, part, address(*loads[k + n]), n << 4);
+    }
+    parts.push_back(part);
+  }
+  return joined(std::move(parts));
+}
+
+void Function::store_pack(std::span<const ir::Op* const> stores, const x86::Vec& pack) {
+  const DType t = stores[0]->operands[0]->type.dtype;
+  const auto size = static_cast<size_t>(ir::size_of(t));
+  if (are_neighbours(stores)) {
+    cc_.emit(t == DType::f64_ ? Id::kIdVmovupd : Id::kIdVmovups, address(*stores[0]), pack);
+    return;
+  }
+  const size_t each = 16 / size;
+  for (size_t k = 0; k < stores.size(); k += each) {
+    x86::Xmm part = pack.xmm();
+    if (k > 0) {
+      part = cc_.newXmm();
+      const auto which = static_cast<uint32_t>(k / each);
+      avx512() ? cc_.vextractf32x4(part, sized(pack, static_cast<int>(stores.size() * size)), which)
+               : cc_.vextractf128(part, pack.ymm(), which);
+    }
+    if (each == 2) {
+      cc_.vmovsd(address(*stores[k]), part);
+      cc_.vmovhpd(address(*stores[k + 1]), part);
+    } else {
+      cc_.vmovss(address(*stores[k]), part);
+      for (uint32_t n = 1; n < 4; ++n) cc_.vextractps(address(*stores[k + n]), part, n);
+    }
+  }
+}
+
+x86::Vec Function::new_pack(size_t bytes) {
+  if (bytes <= 16) return cc_.newXmm();
+  return bytes == 32 ? x86::Vec(cc_.newYmm()) : x86::Vec(cc_.newZmm());
+}
+
+void Function::fill_packs(std::span<const x86::Vec> packs, const ir::Op& loop, std::span<const x86::Reg> scalars) {
+  const size_t lanes = scalars.size() / packs.size();
+  for (size_t n = 0; n < packs.size(); ++n) {
+    move(packs[n], pack_registers(loop.results[n]->type.dtype, scalars.subspan(n * lanes, lanes)));
+  }
+}
+
+void Function::packed_loop(VectorLoop& vector, const ir::Op& loop, const Bounds& bounds,
+                           std::span<const x86::Reg> carried, const Packs& packs) {
+  const size_t lanes = vector.lanes();
+  std::vector<x86::Vec> sums;
+  for (size_t n = 0; n < carried.size() / lanes; ++n) {
+    sums.push_back(new_pack(lanes * static_cast<size_t>(ir::size_of(loop.results[0]->type.dtype))));
+  }
+  fill_packs(sums, loop, carried);
+  simd_loop(vector, loop, bounds, carried, sums);
+  for (const ir::Op* op = loop.next; op != packs.end; op = op->next) packed_.erase(op);
+  emit_packs(loop, packs, sums);
+  for (const ir::Op* op = loop.next; op != packs.end; op = op->next) packed_.insert(op);
+}
+
+void Function::emit_packs(const ir::Op& loop, const Packs& packs, std::span<const x86::Vec> sums) {
+  const DType t = loop.results[0]->type.dtype;
+  const size_t lanes = packs.count / sums.size(), bytes = lanes * static_cast<size_t>(ir::size_of(t));
+  std::unordered_map<const ir::Value*, x86::Vec> packed;  // by the first value of each
+  for (size_t n = 0; n < sums.size(); ++n) packed[loop.results[n * lanes]] = sums[n];
+  const auto in_all_lanes = [&](const ir::Value* v) {
+    const x86::Vec all = new_pack(bytes);
+    const auto one = reg(v).as<x86::Xmm>();
+    if (bytes == 16 && t == DType::f64_) {
+      cc_.vmovddup(all.xmm(), one);
+    } else {
+      cc_.emit(t == DType::f64_ ? Id::kIdVbroadcastsd : Id::kIdVbroadcastss, all, one);
+    }
+    return all;
+  };
+  for (const ir::Op* op = loop.next; op != packs.end; op = op->next) {
+    const Packs::Run* run = packs.begun_by(*op);
+    if (!run) {
+      if (!packs.have(*op)) emit(*op);
+      continue;
+    }
+    std::unordered_map<const ir::Value*, x86::Vec> shared;
+    const auto operand = [&](const ir::Value* v) {
+      if (const auto found = packed.find(v); found != packed.end()) return found->second;
+      const auto [at, is_new] = shared.try_emplace(v);
+      if (is_new) at->second = in_all_lanes(v);
+      return at->second;
+    };
+    for (size_t k = 0; k < run->size(); k += lanes) {
+      const std::span some(&(*run)[k], lanes);
+      if (op->code == Opcode::load_) {
+        packed[some[0]->result()] = load_pack(some);
+      } else if (op->code == Opcode::store_) {
+        store_pack(some, packed.at(some[0]->operands[0]));
+      } else {
+        const x86::Vec to = new_pack(bytes), left = operand(some[0]->operands[0]);
+        cc_.emit(instruction(op->code, t), to, left, operand(some[0]->operands[1]));
+        packed[some[0]->result()] = to;
+      }
+    }
+  }
+}
+
+}  // namespace appy::cpu

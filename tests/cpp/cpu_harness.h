@@ -169,6 +169,13 @@ inline Run machine(const ir::Graph& graph, std::vector<Arg> args, Isa isa, int t
   return run;
 }
 
+/// How often the listing says it.
+inline size_t count(const std::string& listing, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = 0; (at = listing.find(what, at)) != std::string::npos; ++at) ++n;
+  return n;
+}
+
 inline std::vector<Isa> isas() {
   std::vector<Isa> found;
   if (detect() >= Isa::avx2) found.push_back(Isa::avx2);

@@ -5,12 +5,6 @@
 namespace appy::cpu::testing {
 namespace {
 
-size_t count(const std::string& listing, const std::string& what) {
-  size_t n = 0;
-  for (size_t at = 0; (at = listing.find(what, at)) != std::string::npos; ++at) ++n;
-  return n;
-}
-
 /// In each of three iterations %i, `sums` sums of x[r, k] * x[0, k], k < %n, which begin with `init` and are followed
 /// by lines in which # is the number of the sum, or which stand once.
 struct Program {

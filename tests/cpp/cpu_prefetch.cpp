@@ -30,11 +30,7 @@ std::string sums_over_rows(int sums, const std::string& place, const std::string
          place + "]\n    yield\n  }\n  yield\n}\n";
 }
 
-int prefetches(const std::string& listing) {
-  int found = 0;
-  for (size_t at = 0; (at = listing.find("prefetcht0", at)) != std::string::npos; ++at) ++found;
-  return found;
-}
+int prefetches(const std::string& listing) { return static_cast<int>(count(listing, "prefetcht0")); }
 
 /// Instructions that ask for memory at a place with no stride of rows in it, before the first sum.
 int asked(const std::string& text, Isa isa) {

@@ -4,12 +4,6 @@
 namespace appy::cpu::testing {
 namespace {
 
-size_t count(const std::string& listing, const std::string& what) {
-  size_t n = 0;
-  for (size_t at = 0; (at = listing.find(what, at)) != std::string::npos; ++at) ++n;
-  return n;
-}
-
 std::string listing_of(const std::string& text, Isa isa) {
   auto graph = ir::parse(text);
   EXPECT_EQ(ir::verify(*graph), "") << text;

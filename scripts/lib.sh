@@ -88,6 +88,7 @@ build_in_place() {
   mkdir -p build
   # The build folder's name is no part of what ccache compares: three Pythons share what does not see Python's headers.
   # It takes precompiled headers for equal that were made of equal text.
-  APPY_BUILD_DIR=$build CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$PWD CCACHE_SLOPPINESS=pch_defines,time_macros CMAKE_ARGS="$*" \
+  # Comments count: a precompiled header knows the headers in it by all of their text.
+  APPY_BUILD_DIR=$build CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$PWD CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=1 CMAKE_ARGS="$*" \
     logged "$build.log" "$python" setup.py -q build_ext --inplace
 }

@@ -1,5 +1,7 @@
 #include "cpu/function.h"
 
+#include <utility>
+
 #include "ir/typing.h"
 #include "support/check.h"
 
@@ -357,6 +359,7 @@ void Function::emit_block(const ir::Block& block, const std::function<void(const
       const bool pending = finish_pending_before(*op);
       emit(*op);
       may_be_pending_ = pending;
+      if (emitted_to_) op = std::exchange(emitted_to_, nullptr)->prev;
       continue;
     }
     terminator(*op);
@@ -366,7 +369,6 @@ void Function::emit_block(const ir::Block& block, const std::function<void(const
 }
 
 void Function::emit(const ir::Op& op) {
-  if (packed_.contains(&op)) return;
   switch (op.code) {
     case Opcode::const_:
       return;

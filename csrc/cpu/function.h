@@ -344,9 +344,9 @@ class Function {
   std::vector<int> homes_;                       // by the view's id
   std::unordered_map<uint32_t, int> own_words_;  // in an outlined loop: words of the arrays made there, in own_
   x86::Mem own_;
-  std::unordered_set<const ir::Op*> made_;    // allocs whose code stands in front of their place
-  std::unordered_set<const ir::Op*> packed_;  // ops whose code stands behind the loop with their sums
-  std::vector<x86::Reg> targets_;             // registers chosen ahead for values that become a carried value
+  std::unordered_set<const ir::Op*> made_;  // allocs whose code stands in front of their place
+  const ir::Op* emitted_to_ = nullptr;      // what comes before it has its code: it went with a loop's sums
+  std::vector<x86::Reg> targets_;           // registers chosen ahead for values that become a carried value
   std::vector<Level> levels_;
   std::vector<Frame> frames_;
   std::vector<std::pair<asmjit::Label, std::function<void()>>> cold_;

@@ -101,10 +101,6 @@ const Packs::Run* Packs::begun_by(const ir::Op& op) const {
   return found == runs.end() ? nullptr : &*found;
 }
 
-bool Packs::have(const ir::Op& op) const {
-  return std::ranges::any_of(runs, [&](const Run& run) { return std::ranges::find(run, &op) != run.end(); });
-}
-
 std::optional<Packs> find_packs(const ir::Op& loop, size_t lanes, std::span<const uint32_t> uses) {
   const size_t count = loop.results.size();
   if (lanes < 2 || count == 0 || count % lanes != 0) return {};
@@ -262,9 +258,8 @@ void Function::packed_loop(VectorLoop& vector, const ir::Op& loop, const Bounds&
   }
   fill_packs(sums, loop, carried);
   simd_loop(vector, loop, bounds, carried, sums);
-  for (const ir::Op* op = loop.next; op != packs.end; op = op->next) packed_.erase(op);
   emit_packs(loop, packs, sums);
-  for (const ir::Op* op = loop.next; op != packs.end; op = op->next) packed_.insert(op);
+  emitted_to_ = packs.end;
 }
 
 void Function::emit_packs(const ir::Op& loop, const Packs& packs, std::span<const x86::Vec> sums) {
@@ -285,7 +280,7 @@ void Function::emit_packs(const ir::Op& loop, const Packs& packs, std::span<cons
   for (const ir::Op* op = loop.next; op != packs.end; op = op->next) {
     const Packs::Run* run = packs.begun_by(*op);
     if (!run) {
-      if (!packs.have(*op)) emit(*op);
+      emit(*op);
       continue;
     }
     std::unordered_map<const ir::Value*, x86::Vec> shared;
@@ -307,6 +302,7 @@ void Function::emit_packs(const ir::Op& loop, const Packs& packs, std::span<cons
         packed[some[0]->result()] = to;
       }
     }
+    op = run->back();
   }
 }
 

@@ -20,9 +20,8 @@ struct Packs {
   size_t count = 0;
   std::vector<Run> runs;
   const ir::Op* end = nullptr;  // what follows the last run
-  /// The run that begins with the op, or null; and whether any run has it.
+  /// The run that begins with the op, or null.
   const Run* begun_by(const ir::Op&) const;
-  bool have(const ir::Op&) const;
 };
 
 /// Nothing where sums do not fill vectors of so many lanes, or are used otherwise. `uses` by value id.

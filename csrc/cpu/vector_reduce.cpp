@@ -153,10 +153,11 @@ std::vector<bool> VectorLoop::reduce_together(std::span<const x86::Reg> carried)
     for (size_t n = 0; n < packs_.size(); ++n) {
       const DType t = loop_.results[found[n].second[0]]->type.dtype;
       const x86::Vec to = sized(packs_[n], bytes(t)), sums = sized(found[n].first, bytes(t));
-      bool from_zero = true;
-      for (const size_t k : found[n].second) from_zero &= starts_at_zero(k);
-      // What is written here is nothing that the loop has to keep.
-      from_zero ? f_.move(to, sums) : static_cast<void>(elementwise(Opcode::add_, t, to, sums, to));
+      if (std::ranges::all_of(found[n].second, [this](size_t k) { return starts_at_zero(k); })) {
+        f_.move(to, sums);  // so that the loop has nothing to keep
+      } else {
+        elementwise(Opcode::add_, t, to, sums, to);
+      }
     }
     return done;
   }

@@ -48,12 +48,12 @@ constexpr int64_t kSteps = 128, kRows = 120;
 /// sums are elements or, at most, where they are values.
 constexpr int64_t kWorthPanels = 4 << 20, kRowsForPanels = 36, kPanel = 32, kPanels = 4, kRowsOfPanels = 960,
                   kBlocksForValues = 8, kStepsOfPanel = 512, kDeepest = 1 << 14;
-/// Groups for each worker, at least, as long as they have a few rows, or twice as many as jam where there are no
+/// Groups for each worker, at least, as long as they have twice as many rows as jam, or as many where there are no
 /// blocks.
-constexpr int64_t kGroups = 8, kFewRows = 24;
+constexpr int64_t kGroups = 8;
 /// Rows of a group are a multiple of what jams, and columns of a block of four and six, or of the vectors that run
 /// together.
-constexpr int64_t kJammed = 12, kJammedInLanes = 12, kColumns = 12, kLanes = 64, kLine = 16;
+constexpr int64_t kJammed = 12, kColumns = 12, kLanes = 64, kLine = 16;
 
 /// Rows around columns around steps that add up: into a value, or, column by column, into an element.
 struct Nest {
@@ -313,7 +313,7 @@ class Blocker {
     const int64_t workers = std::max(1, graph_.workers);
     Value* each = ceiling(count_, b_.i64(workers));
     Value* groups = most(ceiling(each, b_.i64(kRowsOfPanels)), b_.i64(workers > 1 ? 2 : 1));
-    group_ = multiple(ceiling(each, groups), kJammedInLanes);
+    group_ = multiple(ceiling(each, groups), kJammed);
     width_ = b_.i64(kPanel);
     depth_ = nest_.in_lanes ? b_.i64(kStepsOfPanel) : most(steps_, b_.i64(1));
   }
@@ -322,14 +322,14 @@ class Blocker {
     Value* wanted = ceiling(count_, b_.i64(kGroups * std::max(1, graph_.workers)));
     Value* of_block = nest_.in_lanes ? b_.i64(kSteps) : most(deep_, b_.i64(1));
     const bool across = nest_.columns->loop->simd;
-    const int64_t together = across ? kLanes : kColumns, jammed = across ? kJammedInLanes : kJammed;
+    const int64_t together = across ? kLanes : kColumns;
     Value* wide = b_.op(Opcode::floordiv_, {b_.i64(kBlockBytes), mul(of_block, b_.i64(nest_.bytes * together))});
     Value* width = mul(most(wide, b_.i64(1)), b_.i64(together));
-    Value* fewest = b_.select(small_, b_.i64(across ? jammed : kJammed), b_.i64(across ? 2 * jammed : kFewRows));
-    group_ = least(most(multiple(wanted, jammed), fewest), b_.i64(kRows));
+    Value* fewest = b_.select(small_, b_.i64(kJammed), b_.i64(2 * kJammed));
+    group_ = least(most(multiple(wanted, kJammed), fewest), b_.i64(kRows));
     if (!nest_.in_lanes && nest_.row_bytes > 0) {
-      Value* room = b_.op(Opcode::floordiv_, {b_.i64(kGroupBytes), mul(of_block, b_.i64(nest_.row_bytes * jammed))});
-      group_ = least(group_, mul(most(room, b_.i64(across ? 1 : 2)), b_.i64(jammed)));
+      Value* room = b_.op(Opcode::floordiv_, {b_.i64(kGroupBytes), mul(of_block, b_.i64(nest_.row_bytes * kJammed))});
+      group_ = least(group_, mul(most(room, b_.i64(across ? 1 : 2)), b_.i64(kJammed)));
     }
     // Nobody is left without rows.
     group_ = least(group_, most(ceiling(count_, b_.i64(std::max(1, graph_.workers))), b_.i64(1)));

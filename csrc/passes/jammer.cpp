@@ -19,13 +19,6 @@ using ir::Value;
 
 namespace {
 
-bool is_in_lanes(const Op& loop) {
-  for (const Op* at = &loop; at; at = ir::enclosing_loop(*at->parent)) {
-    if (is_for(*at) && at->loop->simd) return true;
-  }
-  return false;
-}
-
 class Jammer {
  public:
   Jammer(ir::Graph& graph, Ranges& ranges, Op& loop, const JamOrder& order, int64_t copies, int64_t least_trips)
@@ -101,7 +94,8 @@ class Jammer {
   /// grow.
   template <class F>
   void in_order(const std::vector<const Op*>& ops, const Op& loop, F&& f) {
-    if (loop_.loop->parallel && loop_.results.empty() && !adds_up(loop) && !is_in_lanes(loop)) {
+    const bool independent = loop_.loop->parallel && loop_.results.empty();
+    if (independent && !adds_up(loop) && !loop.loop->simd && !in_lanes(loop)) {
       for (const Op* op : ops) {
         for (size_t u = 0; u < copies_.size(); ++u) f(u, *op);
       }

@@ -262,8 +262,14 @@ void Function::emit_for(const ir::Op& op) {
   if (shared) {
     parallel_loop(op, b, carried);
   } else if (vector) {
-    const auto packs = vector->may_leave_rest() ? std::nullopt : find_packs(op, vector->lanes(), m_.uses);
-    if (packs) return packed_loop(*vector, op, b, carried, *packs);
+    if (auto packs = vector->may_leave_rest() ? std::nullopt : find_packs(op, vector->lanes(), m_.uses)) {
+      PackedSums sums(*this, op, std::move(*packs), vector->lanes());
+      sums.take(carried);
+      simd_loop(*vector, op, b, carried, &sums);
+      sums.emit();
+      emitted_to_ = sums.end();
+      return;
+    }
     simd_loop(*vector, op, b, carried);
   } else {
     sequential_loop(op, b, carried);

@@ -19,7 +19,7 @@
 
 namespace appy::cpu {
 
-struct Packs;
+class PackedSums;
 class VectorLoop;
 
 /// Bytes.
@@ -224,19 +224,8 @@ class Function {
   /// The loop over these bounds, carried values already in registers; trips may be 0.
   void sequential_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
   VectorLoop& vector_loop(const ir::Op&);
-  /// The sums go to `packs`, where there are any, and not to `carried`.
-  void simd_loop(VectorLoop&, const ir::Op&, Bounds, std::span<const x86::Reg> carried,
-                 std::span<const x86::Vec> packs = {});
-
-  // Sums as vectors, and what is done to them (packs.cpp).
-  x86::Vec new_pack(size_t bytes);
-  x86::Vec joined(std::vector<x86::Vec> parts);
-  x86::Vec pack_registers(ir::DType, std::span<const x86::Reg> scalars);
-  x86::Vec load_pack(std::span<const ir::Op* const> loads);
-  void store_pack(std::span<const ir::Op* const> stores, const x86::Vec& pack);
-  void fill_packs(std::span<const x86::Vec> packs, const ir::Op& loop, std::span<const x86::Reg> scalars);
-  void packed_loop(VectorLoop&, const ir::Op&, const Bounds&, std::span<const x86::Reg> carried, const Packs&);
-  void emit_packs(const ir::Op& loop, const Packs&, std::span<const x86::Vec> sums);
+  /// The sums go to `packed`, where there is one, and not to `carried`.
+  void simd_loop(VectorLoop&, const ir::Op&, Bounds, std::span<const x86::Reg> carried, PackedSums* packed = nullptr);
   void parallel_loop(const ir::Op&, const Bounds&, std::span<const x86::Reg> carried);
   /// The poll of a loop without inner loops, if one for kStrip iterations is enough and can be had: what the poll
   /// stores is known at an iteration's start.

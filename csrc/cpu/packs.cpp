@@ -1,13 +1,14 @@
 #include "cpu/packs.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "cpu/vector_loop.h"
-#include "cpu/vector_regs.h"
+#include "cpu/function.h"
 
 namespace appy::cpu {
 
 namespace Id = x86::Inst;
+using asmjit::InstId;
 using ir::DType;
 using ir::Opcode;
 
@@ -103,9 +104,9 @@ const Packs::Run* Packs::begun_by(const ir::Op& op) const {
 
 std::optional<Packs> find_packs(const ir::Op& loop, size_t lanes, std::span<const uint32_t> uses) {
   const size_t count = loop.results.size();
-  if (lanes < 2 || count == 0 || count % lanes != 0) return {};
+  if (count == 0 || count % lanes != 0) return {};
   const DType type = loop.results[0]->type.dtype;
-  if (type != DType::f64_ && type != DType::f32_) return {};
+  if ((type != DType::f64_ && type != DType::f32_) || lanes * static_cast<size_t>(ir::size_of(type)) < 16) return {};
   for (size_t k = 0; k < count; ++k) {
     const ir::Value& sum = *loop.results[k];
     const bool alike = sum.type.dtype == type && loop.loop->carried[k].combiner == ir::Combiner::sum_;
@@ -114,33 +115,34 @@ std::optional<Packs> find_packs(const ir::Op& loop, size_t lanes, std::span<cons
   return Finder(loop, uses).run(loop);
 }
 
-namespace {
-
-InstId instruction(Opcode code, DType t) {
-  const bool wide = t == DType::f64_;
-  switch (code) {
-    case Opcode::add_:
-      return wide ? Id::kIdVaddpd : Id::kIdVaddps;
-    case Opcode::sub_:
-      return wide ? Id::kIdVsubpd : Id::kIdVsubps;
-    case Opcode::mul_:
-      return wide ? Id::kIdVmulpd : Id::kIdVmulps;
-    default:
-      return wide ? Id::kIdVdivpd : Id::kIdVdivps;
+PackedSums::PackedSums(Function& f, const ir::Op& loop, Packs packs, size_t lanes)
+    : f_(f),
+      cc_(f.cc()),
+      loop_(loop),
+      packs_(std::move(packs)),
+      lanes_(lanes),
+      wide_(loop.results[0]->type.dtype == DType::f64_) {
+  for (size_t k = 0; k < packs_.count; k += lanes_) {
+    sums_.push_back(new_vec());
+    packed_[loop.results[k]] = sums_.back();
   }
 }
 
-}  // namespace
+x86::Vec PackedSums::new_vec() {
+  const size_t bytes = lanes_ * (wide_ ? 8 : 4);
+  if (bytes == 16) return cc_.newXmm();
+  return bytes == 32 ? x86::Vec(cc_.newYmm()) : x86::Vec(cc_.newZmm());
+}
 
 /// One vector of its parts of 16 bytes, in their order.
-x86::Vec Function::joined(std::vector<x86::Vec> parts) {
+x86::Vec PackedSums::joined(std::vector<x86::Vec> parts) {
   for (int bytes = 32; parts.size() > 1; bytes *= 2) {
     std::vector<x86::Vec> next;
     for (size_t k = 0; k < parts.size(); k += 2) {
       if (bytes == 32) {
         const x86::Vec whole = cc_.newYmm();
-        avx512() ? cc_.vinsertf32x4(whole.ymm(), parts[k].ymm(), parts[k + 1].xmm(), 1)
-                 : cc_.vinsertf128(whole.ymm(), parts[k].ymm(), parts[k + 1].xmm(), 1);
+        f_.avx512() ? cc_.vinsertf32x4(whole.ymm(), parts[k].ymm(), parts[k + 1].xmm(), 1)
+                    : cc_.vinsertf128(whole.ymm(), parts[k].ymm(), parts[k + 1].xmm(), 1);
         next.push_back(whole);
       } else {
         const x86::Vec whole = cc_.newZmm();
@@ -153,22 +155,35 @@ x86::Vec Function::joined(std::vector<x86::Vec> parts) {
   return parts[0];
 }
 
-x86::Vec Function::pack_registers(DType t, std::span<const x86::Reg> scalars) {
-  const size_t each = 16 / static_cast<size_t>(ir::size_of(t));
-  std::vector<x86::Vec> parts;
-  for (size_t k = 0; k < scalars.size(); k += each) {
-    const auto at = [&](size_t n) { return scalars[k + n].as<x86::Xmm>(); };
-    const x86::Xmm part = cc_.newXmm();
-    if (each == 2) {
-      cc_.vunpcklpd(part, at(0), at(1));
-    } else {
-      cc_.vinsertps(part, at(0), at(1), 0x10);
-      cc_.vinsertps(part, part, at(2), 0x20);
-      cc_.vinsertps(part, part, at(3), 0x30);
+void PackedSums::take(std::span<const x86::Reg> scalars) {
+  const size_t each = wide_ ? 2 : 4;
+  for (size_t n = 0; n < sums_.size(); ++n) {
+    std::vector<x86::Vec> parts;
+    for (size_t k = n * lanes_; k < (n + 1) * lanes_; k += each) {
+      const auto at = [&](size_t m) { return scalars[k + m].as<x86::Xmm>(); };
+      const x86::Xmm part = cc_.newXmm();
+      if (wide_) {
+        cc_.vunpcklpd(part, at(0), at(1));
+      } else {
+        cc_.vinsertps(part, at(0), at(1), 0x10);
+        cc_.vinsertps(part, part, at(2), 0x20);
+        cc_.vinsertps(part, part, at(3), 0x30);
+      }
+      parts.push_back(part);
     }
-    parts.push_back(part);
+    f_.move(sums_[n], joined(std::move(parts)));
   }
-  return joined(std::move(parts));
+}
+
+x86::Vec PackedSums::in_all_lanes(const ir::Value* v) {
+  const x86::Vec all = new_vec();
+  const auto one = f_.reg(v).as<x86::Xmm>();
+  if (wide_ && lanes_ == 2) {
+    cc_.vmovddup(all.xmm(), one);
+  } else {
+    cc_.emit(wide_ ? Id::kIdVbroadcastsd : Id::kIdVbroadcastss, all, one);
+  }
+  return all;
 }
 
 namespace {
@@ -188,121 +203,98 @@ bool are_neighbours(std::span<const ir::Op* const> accesses) {
 
 }  // namespace
 
-x86::Vec Function::load_pack(std::span<const ir::Op* const> loads) {
-  const DType t = loads[0]->result()->type.dtype;
-  const auto size = static_cast<size_t>(ir::size_of(t));
+x86::Vec PackedSums::load(std::span<const ir::Op* const> loads) {
   if (are_neighbours(loads)) {
-    const x86::Vec whole = new_pack(loads.size() * size);
-    cc_.emit(t == DType::f64_ ? Id::kIdVmovupd : Id::kIdVmovups, whole, address(*loads[0]));
+    const x86::Vec whole = new_vec();
+    cc_.emit(wide_ ? Id::kIdVmovupd : Id::kIdVmovups, whole, f_.address(*loads[0]));
     return whole;
   }
   std::vector<x86::Vec> parts;
-  for (size_t k = 0; k < loads.size(); k += 16 / size) {
+  for (size_t k = 0; k < loads.size(); k += wide_ ? 2 : 4) {
     const x86::Xmm part = cc_.newXmm();
-    if (size == 8) {
-      cc_.vmovsd(part, address(*loads[k]));
-      cc_.vmovhpd(part, part, address(*loads[k + 1]));
+    if (wide_) {
+      cc_.vmovsd(part, f_.address(*loads[k]));
+      cc_.vmovhpd(part, part, f_.address(*loads[k + 1]));
     } else {
-      cc_.vmovss(part, address(*loads[k]));
-      for (uint32_t n = 1; n < 4; ++n) cc_.vinsertps(part, part, address(*loads[k + n]), n << 4);
+      cc_.vmovss(part, f_.address(*loads[k]));
+      for (uint32_t n = 1; n < 4; ++n) cc_.vinsertps(part, part, f_.address(*loads[k + n]), n << 4);
     }
     parts.push_back(part);
   }
   return joined(std::move(parts));
 }
 
-void Function::store_pack(std::span<const ir::Op* const> stores, const x86::Vec& pack) {
-  const DType t = stores[0]->operands[0]->type.dtype;
-  const auto size = static_cast<size_t>(ir::size_of(t));
+void PackedSums::store(std::span<const ir::Op* const> stores, const x86::Vec& pack) {
   if (are_neighbours(stores)) {
-    cc_.emit(t == DType::f64_ ? Id::kIdVmovupd : Id::kIdVmovups, address(*stores[0]), pack);
+    cc_.emit(wide_ ? Id::kIdVmovupd : Id::kIdVmovups, f_.address(*stores[0]), pack);
     return;
   }
-  const size_t each = 16 / size;
+  const size_t each = wide_ ? 2 : 4;
   for (size_t k = 0; k < stores.size(); k += each) {
     x86::Xmm part = pack.xmm();
     if (k > 0) {
       part = cc_.newXmm();
       const auto which = static_cast<uint32_t>(k / each);
-      avx512() ? cc_.vextractf32x4(part, sized(pack, static_cast<int>(stores.size() * size)), which)
-               : cc_.vextractf128(part, pack.ymm(), which);
+      f_.avx512() ? cc_.vextractf32x4(part, pack, which) : cc_.vextractf128(part, pack.ymm(), which);
     }
-    if (each == 2) {
-      cc_.vmovsd(address(*stores[k]), part);
-      cc_.vmovhpd(address(*stores[k + 1]), part);
+    if (wide_) {
+      cc_.vmovsd(f_.address(*stores[k]), part);
+      cc_.vmovhpd(f_.address(*stores[k + 1]), part);
     } else {
-      cc_.vmovss(address(*stores[k]), part);
-      for (uint32_t n = 1; n < 4; ++n) cc_.vextractps(address(*stores[k + n]), part, n);
+      cc_.vmovss(f_.address(*stores[k]), part);
+      for (uint32_t n = 1; n < 4; ++n) cc_.vextractps(f_.address(*stores[k + n]), part, n);
     }
   }
 }
 
-x86::Vec Function::new_pack(size_t bytes) {
-  if (bytes <= 16) return cc_.newXmm();
-  return bytes == 32 ? x86::Vec(cc_.newYmm()) : x86::Vec(cc_.newZmm());
-}
+namespace {
 
-void Function::fill_packs(std::span<const x86::Vec> packs, const ir::Op& loop, std::span<const x86::Reg> scalars) {
-  const size_t lanes = scalars.size() / packs.size();
-  for (size_t n = 0; n < packs.size(); ++n) {
-    move(packs[n], pack_registers(loop.results[n]->type.dtype, scalars.subspan(n * lanes, lanes)));
+InstId instruction(Opcode code, bool wide) {
+  switch (code) {
+    case Opcode::add_:
+      return wide ? Id::kIdVaddpd : Id::kIdVaddps;
+    case Opcode::sub_:
+      return wide ? Id::kIdVsubpd : Id::kIdVsubps;
+    case Opcode::mul_:
+      return wide ? Id::kIdVmulpd : Id::kIdVmulps;
+    default:
+      return wide ? Id::kIdVdivpd : Id::kIdVdivps;
   }
 }
 
-void Function::packed_loop(VectorLoop& vector, const ir::Op& loop, const Bounds& bounds,
-                           std::span<const x86::Reg> carried, const Packs& packs) {
-  const size_t lanes = vector.lanes();
-  std::vector<x86::Vec> sums;
-  for (size_t n = 0; n < carried.size() / lanes; ++n) {
-    sums.push_back(new_pack(lanes * static_cast<size_t>(ir::size_of(loop.results[0]->type.dtype))));
-  }
-  fill_packs(sums, loop, carried);
-  simd_loop(vector, loop, bounds, carried, sums);
-  emit_packs(loop, packs, sums);
-  emitted_to_ = packs.end;
-}
+}  // namespace
 
-void Function::emit_packs(const ir::Op& loop, const Packs& packs, std::span<const x86::Vec> sums) {
-  const DType t = loop.results[0]->type.dtype;
-  const size_t lanes = packs.count / sums.size(), bytes = lanes * static_cast<size_t>(ir::size_of(t));
-  std::unordered_map<const ir::Value*, x86::Vec> packed;  // by the first value of each
-  for (size_t n = 0; n < sums.size(); ++n) packed[loop.results[n * lanes]] = sums[n];
-  const auto in_all_lanes = [&](const ir::Value* v) {
-    const x86::Vec all = new_pack(bytes);
-    const auto one = reg(v).as<x86::Xmm>();
-    if (bytes == 16 && t == DType::f64_) {
-      cc_.vmovddup(all.xmm(), one);
-    } else {
-      cc_.emit(t == DType::f64_ ? Id::kIdVbroadcastsd : Id::kIdVbroadcastss, all, one);
-    }
-    return all;
+void PackedSums::emit_run(const Packs::Run& run) {
+  const Opcode code = run[0]->code;
+  std::unordered_map<const ir::Value*, x86::Vec> shared;
+  const auto operand = [&](const ir::Value* v) {
+    if (const auto found = packed_.find(v); found != packed_.end()) return found->second;
+    const auto [at, is_new] = shared.try_emplace(v);
+    if (is_new) at->second = in_all_lanes(v);
+    return at->second;
   };
-  for (const ir::Op* op = loop.next; op != packs.end; op = op->next) {
-    const Packs::Run* run = packs.begun_by(*op);
-    if (!run) {
-      emit(*op);
-      continue;
+  for (size_t k = 0; k < run.size(); k += lanes_) {
+    const std::span some(&run[k], lanes_);
+    if (code == Opcode::load_) {
+      packed_[some[0]->result()] = load(some);
+    } else if (code == Opcode::store_) {
+      store(some, packed_.at(some[0]->operands[0]));
+    } else {
+      const x86::Vec to = new_vec(), left = operand(some[0]->operands[0]);
+      cc_.emit(instruction(code, wide_), to, left, operand(some[0]->operands[1]));
+      packed_[some[0]->result()] = to;
     }
-    std::unordered_map<const ir::Value*, x86::Vec> shared;
-    const auto operand = [&](const ir::Value* v) {
-      if (const auto found = packed.find(v); found != packed.end()) return found->second;
-      const auto [at, is_new] = shared.try_emplace(v);
-      if (is_new) at->second = in_all_lanes(v);
-      return at->second;
-    };
-    for (size_t k = 0; k < run->size(); k += lanes) {
-      const std::span some(&(*run)[k], lanes);
-      if (op->code == Opcode::load_) {
-        packed[some[0]->result()] = load_pack(some);
-      } else if (op->code == Opcode::store_) {
-        store_pack(some, packed.at(some[0]->operands[0]));
-      } else {
-        const x86::Vec to = new_pack(bytes), left = operand(some[0]->operands[0]);
-        cc_.emit(instruction(op->code, t), to, left, operand(some[0]->operands[1]));
-        packed[some[0]->result()] = to;
-      }
+  }
+}
+
+void PackedSums::emit() {
+  for (const ir::Op* op = loop_.next; op != packs_.end; op = op->next) {
+    if (const Packs::Run* run = packs_.begun_by(*op)) {
+      emit_run(*run);
+      op = run->back();
+    } else {
+      f_.emit(*op);
     }
-    op = run->back();
   }
 }
 

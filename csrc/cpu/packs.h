@@ -8,9 +8,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cpu/module.h"
 #include "ir/ir.h"
 
 namespace appy::cpu {
+
+class Function;
 
 /// Runs of ops behind a loop with `count` sums: each has one op for each sum, all of one kind, in the order of the
 /// sums. They are loads, arithmetic on what runs before them made and on values that all share, and stores. Nothing
@@ -26,5 +29,35 @@ struct Packs {
 
 /// Nothing where sums do not fill vectors of so many lanes, or are used otherwise. `uses` by value id.
 std::optional<Packs> find_packs(const ir::Op& loop, size_t lanes, std::span<const uint32_t> uses);
+
+/// The sums of a loop in vectors of so many lanes, and the code of what is done to them.
+class PackedSums {
+ public:
+  PackedSums(Function&, const ir::Op& loop, Packs, size_t lanes);
+  std::span<const x86::Vec> registers() const { return sums_; }
+  /// They are these, one register each.
+  void take(std::span<const x86::Reg> scalars);
+  /// The runs and what stands between them.
+  void emit();
+  /// What follows that.
+  const ir::Op* end() const { return packs_.end; }
+
+ private:
+  void emit_run(const Packs::Run&);
+  x86::Vec new_vec();
+  x86::Vec joined(std::vector<x86::Vec> parts);
+  x86::Vec in_all_lanes(const ir::Value*);
+  x86::Vec load(std::span<const ir::Op* const> loads);
+  void store(std::span<const ir::Op* const> stores, const x86::Vec&);
+
+  Function& f_;
+  Compiler& cc_;
+  const ir::Op& loop_;
+  const Packs packs_;
+  const size_t lanes_;
+  const bool wide_;  // f64, else f32
+  std::vector<x86::Vec> sums_;
+  std::unordered_map<const ir::Value*, x86::Vec> packed_;  // by the first value of each
+};
 
 }  // namespace appy::cpu

@@ -21,21 +21,27 @@
 #include <vector>
 
 #include "cpu/divergence.h"
-#include "cpu/function.h"
+#include "cpu/lanes.h"
 
 namespace appy::cpu {
 
-using asmjit::InstId;
-using Regs = std::vector<x86::Reg>;
-
-class VectorLoop {
+class VectorLoop : private Lanes {
  public:
   VectorLoop(Function&, const ir::Op& loop);
+  using Lanes::lanes;
   /// Can the loop run in lanes?
   static bool supports(Function&, const ir::Op& loop);
   void emit(const Function::Bounds&, std::span<const x86::Reg> carried);
   /// Only whole groups of lanes, of which there has to be one; the iteration behind them.
   x86::Gp emit_groups(const Function::Bounds&, std::span<const x86::Reg> carried);
+  /// Where its sums, all that it carries, are to be added to, beside each other: as many to a vector as it has lanes.
+  void add_to(std::span<const x86::Vec> packs) { packs_.assign(packs.begin(), packs.end()); }
+  /// Iterations that run at once, where as many are left.
+  int group() const { return lanes_ * (masked_only_ ? 1 : main_unroll_); }
+  /// Do all of these have one value, known before the loop?
+  bool knows(std::span<ir::Value* const>) const;
+
+  // Few iterations (vector_short.cpp).
   /// Is what whole groups leave better done one by one? With AVX2 lanes of gathers are loaded one by one anyway, and
   /// masks around that cost more than they save.
   bool may_leave_rest() const;
@@ -43,13 +49,6 @@ class VectorLoop {
   int scalar_below() const;
   /// Up to so many, which one vector holds, that is faster than scalar code even so; 0: none.
   int one_vector_up_to() const;
-  size_t lanes() const { return static_cast<size_t>(lanes_); }
-  /// Where its sums, all that it carries, are to be added to, beside each other: as many to a vector as it has lanes.
-  void add_to(std::span<const x86::Vec> packs) { packs_.assign(packs.begin(), packs.end()); }
-  /// Iterations that run at once, where as many are left.
-  int group() const { return lanes_ * (masked_only_ ? 1 : main_unroll_); }
-  /// Do all of these have one value, known before the loop?
-  bool knows(std::span<ir::Value* const>) const;
 
  private:
   /// A divergent loop with more results than this branches around their capture where no lane leaves.
@@ -130,10 +129,6 @@ class VectorLoop {
   void add_up(size_t k, x86::Reg partial, x86::Reg carried);
   /// A sum that starts from the constant 0.0: that is in its lanes, and nothing is left to add at the end.
   bool starts_at_zero(size_t k) const;
-  x86::Reg across_lanes(ir::Opcode, ir::DType, x86::Reg);
-  /// The same of several registers at once, by transposing: that of the k-th is element k of the result.
-  x86::Vec across_lanes_of(ir::Opcode, ir::DType, std::span<const x86::Reg>);
-  void element_of(ir::DType, x86::Vec, size_t k, x86::Reg to);
 
   // Control (vector_control.cpp).
   /// False if control does not reach the end (every lane jumped).
@@ -171,92 +166,24 @@ class VectorLoop {
   /// The same, in the registers that the value is to have where there are such.
   void finish(const ir::Value*, Regs);
   Regs fresh(ir::DType);
-  x86::Reg fresh1(ir::DType);
-  x86::Vec vec(int bytes);
-  x86::Reg copy(x86::Reg, ir::DType);
+  using Lanes::copy;
   Regs copy(const Regs&, ir::DType);
   /// Registers of their own: a constant that loops count from would occupy one while they run.
   Regs zeros(ir::DType);
   void assign(const Regs& to, const Regs& from);
   void assign_all(const std::vector<Regs>& to, const std::vector<Regs>& from);
   Regs broadcast(const ir::Value*);
-  x86::Reg broadcast_reg(ir::DType, x86::Reg scalar);
-  x86::Vec broadcast_bits(int element, uint64_t bits);
-  x86::Vec constant_vec(const std::vector<uint64_t>& elements, int element);
-  x86::Vec iota(int element);
   Regs linear();
-  int bytes(ir::DType t) const { return lanes_ * ir::size_of(t); }
-  x86::Mem scratch(int slot);
-  void spill(ir::DType, x86::Reg, x86::Mem to);
-  /// The value of the lane whose number is in `lane`.
-  x86::Reg extract(ir::DType, x86::Reg, x86::Gp lane);
-  template <class F>
-  void hoisted(F&& f) {
-    f_.hoist(level_, f);
-  }
-
-  // Masks (vector_mask.cpp). One register each; a mask has a bit (AVX-512) or a full element (AVX2) a lane.
-  x86::Reg new_mask();
-  x86::Reg mask_and(x86::Reg a, x86::Reg b);
-  x86::Reg mask_or(x86::Reg a, x86::Reg b);
-  x86::Reg mask_andn(x86::Reg a, x86::Reg b);  // a & ~b
-  x86::Reg mask_xor(x86::Reg a, x86::Reg b);
-  x86::Reg mask_not(x86::Reg a);
-  x86::Reg mask_none();
-  x86::Reg mask_all();
-  void mask_logic(InstId k512, InstId v2, x86::Reg to, x86::Reg a, x86::Reg b);
-  InstId k_inst(InstId b, InstId w, InstId d, InstId q) const;
-  /// Jumps if no lane of any register is set.
-  void jump_if_none(const Regs&, asmjit::Label);
-  void jump_if_any(const Regs&, asmjit::Label);
-  void test(const Regs&);
-  void mask_bits(x86::Gp to, x86::Reg mask);
-  /// Lanes below the count in `n`; `numbers` are the lanes' numbers as mask elements (AVX2 only). `small`: the count is
-  /// below four groups of lanes.
-  x86::Reg mask_below(x86::Gp n, x86::Vec numbers, bool small = false);
-  x86::Vec lane_numbers() { return avx512_ ? x86::Vec() : iota(element_); }
-  x86::Reg mask_from_bool(x86::Gp);
-  /// AVX2: the mask for elements of this size, in a register of lanes * size bytes; and back.
-  x86::Vec narrow(x86::Reg mask, int element);
-  x86::Reg widen(x86::Vec, int element);
+  /// Loads a uniform value into all lanes at once, where its only user computes with lanes, and multiplies it there if
+  /// that is all that is done with it before: what scalars are is not sent to the lanes by way of a register. False: it
+  /// is another op.
+  bool into_lanes(const ir::Op&);
+  bool serves_lanes(const ir::Op& uniform) const;
+  bool is_scaled_load(const ir::Op& uniform) const;
   x86::Reg exec(int u) { return exec_.r[static_cast<size_t>(u)]; }
-  x86::Reg blend(ir::DType, x86::Reg mask, x86::Reg a, x86::Reg b);  // mask ? a : b
-  void blend_into(ir::DType, x86::Reg to, x86::Reg mask, x86::Reg a);
 
-  // Arithmetic (vector_ops.cpp, vector_int.cpp, vector_cast.cpp, vector_math.cpp), one register at a time.
+  // Ops without effects (vector_ops.cpp, vector_math.cpp).
   void pure(const ir::Op&);
-  x86::Reg elementwise(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg to);
-  x86::Reg real_op(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg to);
-  x86::Reg int_op(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg to);
-  x86::Reg mul64(x86::Vec a, x86::Vec b, x86::Reg to);
-  x86::Reg mul64_high(x86::Vec a, uint64_t b);
-  x86::Reg mul8(x86::Vec a, x86::Vec b, x86::Reg to, int bytes);
-  x86::Reg shift(ir::Opcode, ir::DType, x86::Reg a, x86::Reg count, x86::Reg to);
-  x86::Reg shift_imm(ir::Opcode, ir::DType, x86::Reg a, int count, x86::Reg to);
-  x86::Reg convert_result(ir::DType, x86::Reg f64);
-  x86::Reg int_divide(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b);
-  /// i64 with AVX-512.
-  x86::Reg wide_divide(ir::Opcode, x86::Reg a, x86::Reg b);
-  /// i64 and u64.
-  x86::Reg divide_by_constant(ir::Opcode, ir::DType, x86::Reg a, int64_t divisor);
-  /// With AVX-512 `under` may be a mask, which becomes false where the comparison is.
-  x86::Reg compare(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b, x86::Reg under = {});
-  x86::Reg compare_int(ir::Opcode, ir::DType, x86::Vec a, x86::Vec b, x86::Reg under = {});
-  x86::Reg compare_real(int predicate, ir::DType, x86::Reg a, x86::Reg b, x86::Reg under = {});
-  x86::Reg overflow(ir::Opcode, ir::DType, x86::Reg a, x86::Reg b);
-  x86::Reg negative(ir::DType, x86::Vec);  // mask of the sign bits
-  x86::Vec sign_mask(ir::DType, bool inverted);
-  Regs cast(ir::DType to, ir::DType from, const Regs&);
-  x86::Reg cast1(ir::DType to, ir::DType from, x86::Reg);
-  bool cast_by_lane(ir::DType to, ir::DType from) const;
-  x86::Reg real_to_int(ir::DType to, ir::DType from, x86::Vec);
-  x86::Reg int_to_real(ir::DType to, ir::DType from, x86::Vec);
-  x86::Vec convert_int(x86::Vec, int from, bool sign, int to);
-  x86::Vec truncate_int(x86::Vec, int from, int to);
-  x86::Vec bfloat_to_f32(x86::Vec);
-  x86::Vec f32_to_bfloat(x86::Vec);
-  x86::Vec i64_to_f64(x86::Vec, bool sign);
-  x86::Vec f64_to_i64(x86::Vec);
   void by_lane(const ir::Op&);
   bool call_vector(const ir::Op&);
   /// `mantissa` and `exponent`.
@@ -283,6 +210,32 @@ class VectorLoop {
   };
   Place place(const ir::Op&);
   void load(const ir::Op&);
+  void store(const ir::Op&);
+  void atomic(const ir::Op&);
+  x86::Mem lane_group(const Place&, int u);
+  x86::Gp base_of(const x86::Mem&);
+  /// Byte offsets of the lanes.
+  x86::Vec strided_index(const Place&, int element);
+  x86::Reg load_contiguous(ir::DType, x86::Mem, bool masked, int u);
+  void store_contiguous(ir::DType, x86::Mem, x86::Vec, bool masked, int u);
+  /// Stores whole registers of a stream, around the caches where `streaming_` says so.
+  void store_stream(ir::DType, const Place&, const Regs&);
+
+  // Gathers and scatters (vector_gather.cpp).
+  x86::Reg gather(const ir::Op&, const Place&, int u);
+  void scatter(const ir::Op&, const Place&, int u, x86::Vec value);
+  bool can_gather(const Place&, int size) const;
+  /// AVX2's gathers are slower than the loads that they consist of: on Zen 3 sums of gathered elements took 1.45 times
+  /// as long. Lanes that are off have to load something, too, which is there if the first one is on.
+  bool faster_by_loads(const Place&, int size) const;
+  x86::Vec load_each(ir::DType, const Place&, int u);
+  std::vector<x86::Gp> lane_indices(const Place&, int u);
+  x86::Mem gather_address(const Place&, int u, bool& narrow);
+  /// Calls f(lane, address) for each active lane, in order.
+  void each_lane(const Place&, int u, const std::function<void(int, x86::Mem)>& f);
+  x86::Reg load_by_lane(const ir::Op&, const Place&, int u);
+
+  // Asking for what comes (vector_prefetch.cpp).
   /// A loop inside that goes down the columns of a matrix jumps from row to row, often from page to page, where no
   /// processor sees what comes next. With sums enough to compute meanwhile, it asks for the rows to come.
   void prefetch_rows(const ir::Op& load, const Place&);
@@ -301,39 +254,6 @@ class VectorLoop {
   /// waits for as many lines from memory as it can serves no loads from the second one meanwhile.
   void ask_in_turn(std::span<const Behind> places, x86::Gp trips, const std::function<void()>& iteration);
   bool asks_in_turn(const ir::Op& loop, std::span<const Behind> places) const;
-  /// Loads a uniform value into all lanes at once, where its only user computes with lanes, and multiplies it there if
-  /// that is all that is done with it before: what scalars are is not sent to the lanes by way of a register. False: it
-  /// is another op.
-  bool into_lanes(const ir::Op&);
-  bool serves_lanes(const ir::Op& uniform) const;
-  bool is_scaled_load(const ir::Op& uniform) const;
-  void store(const ir::Op&);
-  void atomic(const ir::Op&);
-  x86::Mem lane_group(const Place&, int u);
-  x86::Gp base_of(const x86::Mem&);
-  /// Moves under a mask for the type's own size; with AVX2 of 4 bytes and more.
-  InstId masked_move(ir::DType) const;
-  x86::Vec load_masked(ir::DType, x86::Mem, x86::Reg mask);
-  void store_masked(ir::DType, x86::Mem, x86::Vec, x86::Reg mask);
-  x86::Reg load_contiguous(ir::DType, x86::Mem, bool masked, int u);
-  void store_contiguous(ir::DType, x86::Mem, x86::Vec, bool masked, int u);
-  /// Stores whole registers of a stream, around the caches where `streaming_` says so.
-  void store_stream(ir::DType, const Place&, const Regs&);
-  x86::Reg gather(const ir::Op&, const Place&, int u);
-  void scatter(const ir::Op&, const Place&, int u, x86::Vec value);
-  x86::Vec reverse(ir::DType, x86::Vec);
-  /// Byte offsets of the lanes.
-  x86::Vec strided_index(const Place&, int element);
-  bool can_gather(const Place&, int size) const;
-  /// AVX2's gathers are slower than the loads that they consist of: on Zen 3 sums of gathered elements took 1.45 times
-  /// as long. Lanes that are off have to load something, too, which is there if the first one is on.
-  bool faster_by_loads(const Place&, int size) const;
-  x86::Vec load_each(ir::DType, const Place&, int u);
-  std::vector<x86::Gp> lane_indices(const Place&, int u);
-  x86::Mem gather_address(const Place&, int u, bool& narrow);
-  /// Calls f(lane, address) for each active lane, in order.
-  void each_lane(const Place&, int u, const std::function<void(int, x86::Mem)>& f);
-  x86::Reg load_by_lane(const ir::Op&, const Place&, int u);
 
   // Indices out of arrays (vector_index.cpp).
   /// What the check asks, of nothing but which it is asked.
@@ -351,7 +271,6 @@ class VectorLoop {
   x86::Gp load_index(const ir::Value& index, const Place&, int u, size_t lane);
 
   // Every other element (vector_strided.cpp), upwards or downwards.
-  enum Order : uint32_t { kOneOfTwo = ~0U - 4, kPairsLow, kPairsHigh, kEven, kOdd, kTransposed = ~0U - 256 };
   /// A store that is done where its neighbour stands.
   struct Waiting {
     const ir::Op* op = nullptr;
@@ -369,24 +288,17 @@ class VectorLoop {
   const ir::Op* neighbour_to_load(const ir::Op& first) const;
   /// Where the pairs of this group of lanes begin.
   x86::Mem first_of_pairs(const ir::Op&, const ir::Op& other, const Place&, int u);
-  /// a[0], b[0], a[1], ... in two vectors; and back.
-  std::array<x86::Vec, 2> interleave(int size, x86::Vec a, x86::Vec b);
-  std::array<x86::Vec, 2> deinterleave(int size, x86::Vec low, x86::Vec high);
   /// The execution mask for the two vectors of pairs.
   std::array<x86::Reg, 2> pair_masks(int size, int u);
   std::array<x86::Reg, 2> load_pair(const ir::Op&, const ir::Op& other, const Place&, int u);
   void store_pair(const ir::Op&, const Regs&, const ir::Op& other, const Regs& others, const Place&);
   /// Stores both if the first one waits for this store, or lets this one wait; false: it is another store.
   bool store_with_neighbour(const ir::Op&, const Regs& values);
-  x86::Vec order_vec(uint32_t key, int size, const std::function<int(int)>& element);
   /// The loads of this one's element and of those beside it, one a lane, which step by the same stride and can be done
   /// together with it; empty: there are fewer.
   std::vector<const ir::Op*> side_by_side(const ir::Op& first) const;
   /// Loads all of them, a whole vector a lane, and swaps lanes and elements. The first one's registers.
   Regs load_transposed(std::span<const ir::Op* const>, const Place&);
-  /// rows[k][l] becomes rows[l][k].
-  void transpose(int size, std::vector<x86::Vec>& rows);
-  x86::Vec permute_two(int size, x86::Vec a, x86::Vec order, x86::Vec b);
 
   // Neighbours along the lanes (vector_neighbours.cpp).
   /// A stretch of a row: one vector more than there are groups of lanes, from the first of the neighbours on.
@@ -428,29 +340,21 @@ class VectorLoop {
   /// Is `user` the last reader of these registers, and may it write its result there?
   bool dies(const ir::Value*, const ir::Op& user) const;
 
-  Function& f_;
-  Compiler& cc_;
   const ir::Op& loop_;
   const Divergence d_;
-  const bool avx512_;
-  int lanes_ = 1;
   int unroll_ = 1;  // of the pass being emitted
   int main_unroll_ = 1;
-  int element_ = 8;  // bytes of an AVX2 mask element
   bool masked_only_ = false;
   bool relaxed_math_ = false;
-  size_t level_ = 0;  // of the simd loop in Function's levels
   std::map<uint32_t, Regs> values_;
   std::map<uint32_t, Regs> targets_;
   std::map<uint32_t, Regs> merges_;
   std::map<uint32_t, Place> folded_;          // loads that wait for their user
   std::map<uint32_t, Neighbour> neighbours_;  // loads that were looked at
   std::map<int64_t, x86::KReg> first_lanes_;
-  std::map<uint32_t, Regs> paired_;                   // loaded together with their neighbours
-  std::map<const ir::Op*, Waiting> waiting_;          // by the store that they wait for
-  std::map<std::pair<int, int64_t>, x86::Vec> pool_;  // broadcast constants of this pass
-  std::map<int, x86::Vec> iotas_;
-  std::map<std::pair<uint32_t, int64_t>, x86::Vec> strided_;
+  std::map<uint32_t, Regs> paired_;                      // loaded together with their neighbours
+  std::map<const ir::Op*, Waiting> waiting_;             // by the store that they wait for
+  std::map<std::pair<int, int64_t>, x86::Vec> strided_;  // lanes' offsets, by the size of one and the stride
   Regs linear_;
   x86::Reg linear_step_;
   Mask exec_;
@@ -476,7 +380,6 @@ class VectorLoop {
   bool may_replay_ = false;
   std::set<const ir::Op*> by_test_;  // in the pass being emitted
   std::map<uint32_t, Place> loaded_;
-  std::map<int, x86::Mem> scratch_;
   x86::Mem addresses_;  // of what the innermost loop being emitted asks for
 };
 

@@ -1,4 +1,4 @@
-// What a simd loop leaves: accumulators, combined across their lanes.
+// What a simd loop leaves: its accumulators, combined.
 #include <algorithm>
 
 #include "cpu/vector_loop.h"
@@ -6,116 +6,14 @@
 
 namespace appy::cpu {
 
-namespace Id = x86::Inst;
 using ir::Combiner;
 using ir::DType;
 using ir::Opcode;
-
-x86::Reg VectorLoop::across_lanes(Opcode code, DType t, x86::Reg r) {
-  if (t == DType::bool_) {
-    x86::Gp bits = cc_.newGpq(), result = cc_.newGpq();
-    mask_bits(bits, r);
-    cc_.mov(result.r32(), 0);
-    if (code == Opcode::and_ || code == Opcode::mul_ || code == Opcode::pymin_ || code == Opcode::minimum_) {
-      x86::Gp full = cc_.newGpq();
-      f_.load_imm(full, lanes_ == 64 ? -1 : (int64_t{1} << lanes_) - 1);
-      cc_.mov(result.r32(), 0);
-      cc_.cmp(bits, full);
-      cc_.sete(result.r8());
-    } else if (code == Opcode::xor_) {
-      cc_.popcnt(result, bits);
-      cc_.and_(result, 1);
-    } else {
-      cc_.test(bits, bits);
-      cc_.setne(result.r8());
-    }
-    return result;
-  }
-  const int all = lanes_;
-  x86::Vec v = as_vec(r);
-  for (int n = bytes(t); n > ir::size_of(t); n /= 2) {
-    x86::Vec high = vec(n / 2);
-    if (n == 64) {
-      cc_.vextracti64x4(high.ymm(), v.zmm(), 1);
-      v = v.ymm();
-    } else if (n == 32) {
-      avx512_ ? cc_.vextracti32x4(high.xmm(), v.ymm(), 1) : cc_.vextracti128(high.xmm(), v.ymm(), 1);
-      v = v.xmm();
-    } else {
-      cc_.vpsrldq(high.xmm(), v.xmm(), n / 2);
-    }
-    lanes_ /= 2;
-    v = as_vec(elementwise(code, t, v, high, {}));
-  }
-  lanes_ = all;
-  x86::Reg to = f_.new_reg(t);
-  if (is_float(t)) {
-    cc_.vmovaps(to.as<x86::Xmm>(), v.xmm());
-  } else {
-    ir::size_of(t) == 8 ? cc_.vpextrq(to.as<x86::Gp>(), v.xmm(), 0) : cc_.vpextrd(to.as<x86::Gp>().r32(), v.xmm(), 0);
-    f_.canonicalize(to.as<x86::Gp>(), t);
-  }
-  return to;
-}
 
 bool VectorLoop::starts_at_zero(size_t k) const {
   const ir::Value* init = loop_.operands[3 + k];
   return loop_.loop->carried[k].combiner == Combiner::sum_ && is_float(init->type.dtype) && f_.is_const(init) &&
          init->op->imm == 0;
-}
-
-x86::Vec VectorLoop::across_lanes_of(Opcode code, DType t, std::span<const x86::Reg> regs) {
-  // Each step halves what is left of each and puts two into one: halves of neighbours beside each other are added.
-  const bool wide = t == DType::f64_;
-  std::vector<x86::Vec> now;
-  for (const x86::Reg& r : regs) now.push_back(as_vec(r));
-  const auto step = [&](auto&& low, auto&& high) {
-    std::vector<x86::Vec> next;
-    for (size_t k = 0; k < now.size(); k += 2) {
-      const x86::Vec a = now[k], b = now[std::min(k + 1, now.size() - 1)];
-      x86::Vec x = vec(bytes(t)), y = vec(bytes(t));
-      low(x, a, b);
-      high(y, a, b);
-      next.push_back(as_vec(elementwise(code, t, x, y, {})));
-    }
-    now = std::move(next);
-  };
-  const auto by = [&](InstId id) {
-    return [this, id](const x86::Vec& to, const x86::Vec& a, const x86::Vec& b) { cc_.emit(id, to, a, b); };
-  };
-  const auto halves = [&](InstId id, int which) {
-    return
-        [this, id, which](const x86::Vec& to, const x86::Vec& a, const x86::Vec& b) { cc_.emit(id, to, a, b, which); };
-  };
-  if (!wide) step(by(Id::kIdVunpcklps), by(Id::kIdVunpckhps));
-  step(by(Id::kIdVunpcklpd), by(Id::kIdVunpckhpd));
-  if (bytes(t) == 64) {
-    step(halves(Id::kIdVshuff64x2, 0x88), halves(Id::kIdVshuff64x2, 0xdd));
-    step(halves(Id::kIdVshuff64x2, 0x88), halves(Id::kIdVshuff64x2, 0xdd));
-  } else if (bytes(t) == 32) {
-    // Of AVX-512 the form that reaches all registers.
-    avx512_ ? step(halves(Id::kIdVshuff64x2, 0), halves(Id::kIdVshuff64x2, 3))
-            : step(halves(Id::kIdVperm2f128, 0x20), halves(Id::kIdVperm2f128, 0x31));
-  }
-  return now[0];
-}
-
-void VectorLoop::element_of(DType t, x86::Vec v, size_t k, x86::Reg to) {
-  const size_t each = 16 / static_cast<size_t>(ir::size_of(t)), part = k / each;
-  x86::Vec at = v.xmm();
-  if (part > 0) {
-    at = cc_.newXmm();
-    const x86::Vec whole = sized(v, bytes(t));
-    avx512_ ? cc_.vextractf32x4(at.xmm(), whole, static_cast<uint32_t>(part)) : cc_.vextractf128(at.xmm(), v.ymm(), 1);
-  }
-  const auto index = static_cast<uint32_t>(k % each);
-  if (index == 0) {
-    cc_.vmovaps(to.as<x86::Xmm>(), at.xmm());
-  } else if (each == 2) {
-    cc_.vpermilpd(to.as<x86::Xmm>(), at.xmm(), 1);
-  } else {
-    cc_.vpermilps(to.as<x86::Xmm>(), at.xmm(), index);
-  }
 }
 
 void VectorLoop::add_up(size_t k, x86::Reg partial, x86::Reg carried) {

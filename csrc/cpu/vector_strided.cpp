@@ -17,7 +17,6 @@ namespace {
 
 bool is_access(const ir::Op& op) { return op.code == Opcode::load_ || op.code == Opcode::store_; }
 
-/// The same but for the known offset.
 }  // namespace
 
 bool VectorLoop::every_other(const Place& p, DType t) const {
@@ -28,23 +27,6 @@ bool VectorLoop::every_other(const Place& p, DType t) const {
 
 bool VectorLoop::takes_every_other(const Place& p, DType t) const {
   return exec_.all && every_other(p, t) && bytes(t) >= 32;
-}
-
-x86::Vec VectorLoop::order_vec(uint32_t key, int size, const std::function<int(int)>& element) {
-  auto [at, fresh] = strided_.try_emplace({key, size});
-  if (fresh) {
-    std::vector<uint64_t> order;
-    for (int l = 0; l < lanes_; ++l) order.push_back(static_cast<uint64_t>(element(l)));
-    at->second = constant_vec(order, size);
-  }
-  return at->second;
-}
-
-x86::Vec VectorLoop::permute_two(int size, x86::Vec a, x86::Vec order, x86::Vec b) {
-  x86::Vec r = vec(lanes_ * size);
-  f_.move(r, a);
-  cc_.emit(size == 8 ? Id::kIdVpermt2pd : Id::kIdVpermt2ps, r, order, b);
-  return r;
 }
 
 x86::Reg VectorLoop::load_every_other(DType t, x86::Mem m, bool down) {
@@ -113,49 +95,6 @@ x86::Mem VectorLoop::first_of_pairs(const ir::Op& op, const ir::Op& other, const
   if (address_form(other).offset.known < address_form(op).offset.known) m.addOffset(-size);
   if (p.stride < 0) m.addOffset(-static_cast<int64_t>(2 * (lanes_ - 1)) * size);
   return m;
-}
-
-std::array<x86::Vec, 2> VectorLoop::interleave(int size, x86::Vec a, x86::Vec b) {
-  const int n = lanes_ * size;
-  if (avx512_) {
-    const auto order = [&](int from) { return [=, this](int l) { return (from + l) / 2 + (l % 2 ? lanes_ : 0); }; };
-    return {permute_two(size, a, order_vec(kPairsLow, size, order(0)), b),
-            permute_two(size, a, order_vec(kPairsHigh, size, order(lanes_)), b)};
-  }
-  x86::Vec low = vec(n), high = vec(n);
-  cc_.emit(size == 8 ? Id::kIdVunpcklpd : Id::kIdVunpcklps, low, a, b);
-  cc_.emit(size == 8 ? Id::kIdVunpckhpd : Id::kIdVunpckhps, high, a, b);
-  if (n == 16) return {low, high};
-  x86::Vec left = vec(n), right = vec(n);
-  cc_.emit(Id::kIdVperm2f128, left, low, high, asmjit::Imm(0x20));
-  cc_.emit(Id::kIdVperm2f128, right, low, high, asmjit::Imm(0x31));
-  return {left, right};
-}
-
-std::array<x86::Vec, 2> VectorLoop::deinterleave(int size, x86::Vec low, x86::Vec high) {
-  const int n = lanes_ * size;
-  if (avx512_) {
-    return {permute_two(size, low, order_vec(kEven, size, [](int l) { return 2 * l; }), high),
-            permute_two(size, low, order_vec(kOdd, size, [](int l) { return 2 * l + 1; }), high)};
-  }
-  x86::Vec even = vec(n), odd = vec(n);
-  if (size == 8) {
-    x86::Vec left = low, right = high;
-    if (n == 32) {
-      left = vec(n), right = vec(n);
-      cc_.emit(Id::kIdVperm2f128, left, low, high, asmjit::Imm(0x20));
-      cc_.emit(Id::kIdVperm2f128, right, low, high, asmjit::Imm(0x31));
-    }
-    cc_.emit(Id::kIdVunpcklpd, even, left, right);
-    cc_.emit(Id::kIdVunpckhpd, odd, left, right);
-    return {even, odd};
-  }
-  cc_.emit(Id::kIdVshufps, even, low, high, asmjit::Imm(0x88));
-  cc_.emit(Id::kIdVshufps, odd, low, high, asmjit::Imm(0xdd));
-  if (n == 32) {
-    for (const x86::Vec& r : {even, odd}) cc_.emit(Id::kIdVpermpd, r, r, asmjit::Imm(0xd8));
-  }
-  return {even, odd};
 }
 
 std::array<x86::Reg, 2> VectorLoop::pair_masks(int size, int u) {
@@ -312,40 +251,6 @@ Regs VectorLoop::load_transposed(std::span<const ir::Op* const> loads, const Pla
     if (f_.module().uses[loads[k]->result()->id] > 0) paired_.emplace(loads[k]->result()->id, loaded[k]);
   }
   return loaded[0];
-}
-
-void VectorLoop::transpose(int size, std::vector<x86::Vec>& rows) {
-  const int n = lanes_ * size;
-  // After the step of distance d blocks of 2 d lanes of 2 d rows are transposed.
-  for (int d = 1; d < lanes_; d *= 2) {
-    for (int k = 0; k < lanes_; ++k) {
-      if (k & d) continue;
-      x86::Vec &first = rows[static_cast<size_t>(k)], &second = rows[static_cast<size_t>(k | d)];
-      const x86::Vec a = first, b = second;
-      first = vec(n), second = vec(n);
-      if (d * size == 8) {
-        cc_.emit(Id::kIdVunpcklpd, first, a, b);
-        cc_.emit(Id::kIdVunpckhpd, second, a, b);
-      } else if (d * size == 32) {
-        cc_.emit(Id::kIdVshuff64x2, first, a, b, asmjit::Imm(0x44));
-        cc_.emit(Id::kIdVshuff64x2, second, a, b, asmjit::Imm(0xee));
-      } else if (avx512_) {
-        const auto key = kTransposed + 2 * static_cast<uint32_t>(d);
-        first = permute_two(size, a, order_vec(key, size, [=, this](int l) { return l & d ? lanes_ + l - d : l; }), b);
-        second =
-            permute_two(size, a, order_vec(key + 1, size, [=, this](int l) { return l & d ? lanes_ + l : l + d; }), b);
-      } else if (d * size == 16) {
-        cc_.emit(Id::kIdVperm2f128, first, a, b, asmjit::Imm(0x20));
-        cc_.emit(Id::kIdVperm2f128, second, a, b, asmjit::Imm(0x31));
-      } else {
-        x86::Vec even = vec(n), odd = vec(n);
-        cc_.emit(Id::kIdVmovsldup, even, b);
-        cc_.emit(Id::kIdVmovshdup, odd, a);
-        cc_.emit(Id::kIdVblendps, first, a, even, asmjit::Imm(0xaa));
-        cc_.emit(Id::kIdVblendps, second, odd, b, asmjit::Imm(0xaa));
-      }
-    }
-  }
 }
 
 }  // namespace appy::cpu

@@ -9,27 +9,10 @@ namespace Id = x86::Inst;
 using ir::DType;
 using ir::Opcode;
 
-x86::Vec VectorLoop::vec(int bytes) {
-  if (bytes <= 16) return cc_.newXmm();
-  if (bytes == 32) return cc_.newYmm();
-  return cc_.newZmm();
-}
-
-x86::Reg VectorLoop::fresh1(DType t) {
-  if (t == DType::bool_) return new_mask();
-  return vec(bytes(t));
-}
-
 Regs VectorLoop::fresh(DType t) {
   Regs r;
   for (int u = 0; u < unroll_; ++u) r.push_back(fresh1(t));
   return r;
-}
-
-x86::Reg VectorLoop::copy(x86::Reg from, DType t) {
-  x86::Reg to = fresh1(t);
-  f_.move(to, from);
-  return to;
 }
 
 Regs VectorLoop::copy(const Regs& from, DType t) {
@@ -69,36 +52,6 @@ void VectorLoop::finish(const ir::Value* v, Regs r) {
     r = target->second;
   }
   set(v, std::move(r));
-}
-
-x86::Reg VectorLoop::broadcast_reg(DType t, x86::Reg scalar) {
-  if (t == DType::bool_) return mask_from_bool(scalar.as<x86::Gp>());
-  x86::Vec to = vec(bytes(t));
-  const int size = ir::size_of(t);
-  if (t == DType::f64_) {
-    if (to.isXmm()) {
-      cc_.vmovddup(to.xmm(), scalar.as<x86::Xmm>());
-    } else {
-      cc_.emit(Id::kIdVbroadcastsd, to, scalar.as<x86::Xmm>().xmm());
-    }
-  } else if (t == DType::f32_) {
-    cc_.emit(Id::kIdVbroadcastss, to, scalar.as<x86::Xmm>().xmm());
-  } else if (avx512_) {
-    const x86::Gp g = scalar.as<x86::Gp>();
-    const InstId id = size == 8   ? Id::kIdVpbroadcastq
-                      : size == 4 ? Id::kIdVpbroadcastd
-                      : size == 2 ? Id::kIdVpbroadcastw
-                                  : Id::kIdVpbroadcastb;
-    cc_.emit(id, to, size == 8 ? g : x86::Gp(g.r32()));
-  } else {
-    cc_.vmovq(to.xmm(), scalar.as<x86::Gp>());
-    const InstId id = size == 8   ? Id::kIdVpbroadcastq
-                      : size == 4 ? Id::kIdVpbroadcastd
-                      : size == 2 ? Id::kIdVpbroadcastw
-                                  : Id::kIdVpbroadcastb;
-    cc_.emit(id, to, to.xmm());
-  }
-  return to;
 }
 
 Regs VectorLoop::broadcast(const ir::Value* v) {
@@ -170,31 +123,6 @@ bool VectorLoop::into_lanes(const ir::Op& op) {
   return true;
 }
 
-x86::Vec VectorLoop::broadcast_bits(int element, uint64_t bits) {
-  if (element < 8) bits &= (uint64_t{1} << (8 * element)) - 1;
-  auto [at, fresh] = pool_.try_emplace({element, static_cast<int64_t>(bits)});
-  if (!fresh) return at->second;
-  x86::Vec r = avx512_ ? x86::Vec(cc_.newZmm()) : x86::Vec(cc_.newYmm());
-  at->second = r;
-  hoisted([&] {
-    const uint64_t full = element == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * element)) - 1;
-    if (bits == 0) {
-      cc_.emit(avx512_ ? Id::kIdVpxorq : Id::kIdVpxor, r, r, r);
-    } else if (bits == full && !avx512_) {
-      cc_.vpcmpeqd(r, r, r);
-    } else {
-      x86::Mem m = f_.constant(&bits, static_cast<size_t>(element));
-      m.setSize(static_cast<uint32_t>(element));
-      cc_.emit(element == 8   ? Id::kIdVpbroadcastq
-               : element == 4 ? Id::kIdVpbroadcastd
-               : element == 2 ? Id::kIdVpbroadcastw
-                              : Id::kIdVpbroadcastb,
-               r, m);
-    }
-  });
-  return r;
-}
-
 Regs VectorLoop::zeros(DType t) {
   Regs r = fresh(t);
   for (const x86::Reg& one : r) {
@@ -202,29 +130,6 @@ Regs VectorLoop::zeros(DType t) {
     cc_.emit(avx512_ ? Id::kIdVpxorq : Id::kIdVpxor, v, v, v);
   }
   return r;
-}
-
-x86::Vec VectorLoop::constant_vec(const std::vector<uint64_t>& elements, int element) {
-  std::vector<char> data;
-  for (uint64_t e : elements) {
-    for (int b = 0; b < element; ++b) data.push_back(static_cast<char>(e >> (8 * b)));
-  }
-  data.resize(std::max<size_t>(16, data.size()));
-  x86::Vec r = vec(static_cast<int>(data.size()));
-  hoisted([&] {
-    x86::Mem m = f_.constant(data.data(), data.size());
-    cc_.emit(avx512_ ? Id::kIdVmovdqu64 : Id::kIdVmovdqu, r, m);
-  });
-  return r;
-}
-
-x86::Vec VectorLoop::iota(int element) {
-  auto [at, fresh] = iotas_.try_emplace(element);
-  if (!fresh) return at->second;
-  std::vector<uint64_t> elements;
-  for (int l = 0; l < lanes_; ++l) elements.push_back(static_cast<uint64_t>(l));
-  at->second = constant_vec(elements, element);
-  return at->second;
 }
 
 Regs VectorLoop::linear() {
@@ -259,29 +164,6 @@ Regs VectorLoop::linear() {
     }
   });
   return linear_;
-}
-
-x86::Mem VectorLoop::scratch(int slot) {
-  auto [at, fresh] = scratch_.try_emplace(slot);
-  if (fresh) at->second = cc_.newStack(256, 64);
-  return at->second;
-}
-
-void VectorLoop::spill(DType t, x86::Reg r, x86::Mem to) {
-  x86::Vec v = as_vec(r);
-  if (t == DType::bool_) v = as_vec(cast1(DType::u8_, DType::bool_, r));
-  to.setSize(0);
-  cc_.emit(avx512_ ? Id::kIdVmovdqu64 : Id::kIdVmovdqu, to, v);
-}
-
-x86::Reg VectorLoop::extract(DType t, x86::Reg r, x86::Gp lane) {
-  x86::Mem slot = scratch(0);
-  spill(t, r, slot);
-  const int size = ir::size_of(t);
-  slot.setIndex(lane, size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0);
-  x86::Reg to = f_.new_reg(t);
-  f_.load_scalar(t, to, slot);
-  return to;
 }
 
 }  // namespace appy::cpu

@@ -1,6 +1,6 @@
 // Integer arithmetic on vector registers, with substitutes for what AVX2 lacks.
+#include "cpu/lanes.h"
 #include "cpu/reciprocal.h"
-#include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
 #include "support/check.h"
 
@@ -18,7 +18,7 @@ InstId by_size(int size, InstId b, InstId w, InstId d, InstId q) {
 
 }  // namespace
 
-x86::Reg VectorLoop::int_op(Opcode code, DType t, x86::Reg a, x86::Reg b, x86::Reg to) {
+x86::Reg Lanes::int_op(Opcode code, DType t, x86::Reg a, x86::Reg b, x86::Reg to) {
   const int size = ir::size_of(t);
   const bool sign = ir::is_signed(t);
   if (!to.isValid()) to = fresh1(t);
@@ -86,7 +86,7 @@ x86::Reg VectorLoop::int_op(Opcode code, DType t, x86::Reg a, x86::Reg b, x86::R
   return to;
 }
 
-x86::Reg VectorLoop::mul64(x86::Vec a, x86::Vec b, x86::Reg to) {
+x86::Reg Lanes::mul64(x86::Vec a, x86::Vec b, x86::Reg to) {
   if (!to.isValid()) to = fresh1(DType::i64_);
   if (avx512_) {
     cc_.vpmullq(as_vec(to), a, b);
@@ -104,7 +104,7 @@ x86::Reg VectorLoop::mul64(x86::Vec a, x86::Vec b, x86::Reg to) {
   return to;
 }
 
-x86::Reg VectorLoop::mul8(x86::Vec a, x86::Vec b, x86::Reg to, int bytes) {
+x86::Reg Lanes::mul8(x86::Vec a, x86::Vec b, x86::Reg to, int bytes) {
   x86::Vec even = vec(bytes), odd = vec(bytes), other = vec(bytes);
   cc_.vpmullw(even, a, b);
   cc_.vpsrlw(odd, a, 8);
@@ -117,7 +117,7 @@ x86::Reg VectorLoop::mul8(x86::Vec a, x86::Vec b, x86::Reg to, int bytes) {
   return to;
 }
 
-x86::Reg VectorLoop::shift_imm(Opcode code, DType t, x86::Reg a, int count, x86::Reg to) {
+x86::Reg Lanes::shift_imm(Opcode code, DType t, x86::Reg a, int count, x86::Reg to) {
   const int size = ir::size_of(t), width = 8 * size;
   if (!to.isValid()) to = fresh1(t);
   const bool sign = ir::is_signed(t);
@@ -165,7 +165,7 @@ x86::Reg VectorLoop::shift_imm(Opcode code, DType t, x86::Reg a, int count, x86:
   return to;
 }
 
-x86::Reg VectorLoop::shift(Opcode code, DType t, x86::Reg a, x86::Reg count, x86::Reg to) {
+x86::Reg Lanes::shift(Opcode code, DType t, x86::Reg a, x86::Reg count, x86::Reg to) {
   const int size = ir::size_of(t);
   if (!to.isValid()) to = fresh1(t);
   if (code == Opcode::shl_) {
@@ -184,7 +184,7 @@ x86::Reg VectorLoop::shift(Opcode code, DType t, x86::Reg a, x86::Reg count, x86
   return to;
 }
 
-x86::Reg VectorLoop::int_divide(Opcode code, DType t, x86::Reg a, x86::Reg b) {
+x86::Reg Lanes::int_divide(Opcode code, DType t, x86::Reg a, x86::Reg b) {
   // Exact in double: the quotient of two integers below 2^32 is off by less than the distance to the next integer.
   const DType real = DType::f64_;
   x86::Reg x = cast1(real, t, a), y = cast1(real, t, b);
@@ -203,7 +203,7 @@ x86::Reg VectorLoop::int_divide(Opcode code, DType t, x86::Reg a, x86::Reg b) {
   return blend(t, nothing, zero, r);
 }
 
-x86::Reg VectorLoop::wide_divide(Opcode code, x86::Reg a, x86::Reg b) {
+x86::Reg Lanes::wide_divide(Opcode code, x86::Reg a, x86::Reg b) {
   // The quotient in double is off by less than 2^13, or by one where the divisor exceeds 2^50. So what it leaves of the
   // dividend fits 64 bits, and the quotient of that, rounded to nearest, is off by one at most, and then too large.
   // A quotient past 64 bits is 2^63, whose bits the conversion gives; the sums wrap as they should.
@@ -236,7 +236,7 @@ x86::Reg VectorLoop::wide_divide(Opcode code, x86::Reg a, x86::Reg b) {
   return blend(t, compare_int(Opcode::eq_, t, as_vec(b), zero), zero, result);
 }
 
-x86::Reg VectorLoop::mul64_high(x86::Vec a, uint64_t b) {
+x86::Reg Lanes::mul64_high(x86::Vec a, uint64_t b) {
   // By halves: a1 b1 + the upper halves of a1 b0 and of what meets below it, which fits 64 bits.
   const int n = bytes(DType::i64_);
   const x86::Vec b0 = sized(broadcast_bits(8, b & 0xffffffff), n), b1 = sized(broadcast_bits(8, b >> 32), n);
@@ -258,7 +258,7 @@ x86::Reg VectorLoop::mul64_high(x86::Vec a, uint64_t b) {
   return high;
 }
 
-x86::Reg VectorLoop::divide_by_constant(Opcode code, DType t, x86::Reg a, int64_t divisor) {
+x86::Reg Lanes::divide_by_constant(Opcode code, DType t, x86::Reg a, int64_t divisor) {
   const bool sign = ir::is_signed(t);
   const Reciprocal by = reciprocal(static_cast<uint64_t>(divisor), sign ? 63 : 64);
   x86::Reg q;
@@ -280,9 +280,9 @@ x86::Reg VectorLoop::divide_by_constant(Opcode code, DType t, x86::Reg a, int64_
   return int_op(Opcode::sub_, t, a, int_op(Opcode::mul_, t, q, d, {}), {});
 }
 
-x86::Reg VectorLoop::convert_result(DType t, x86::Reg q) { return cast1(t, DType::i64_, f64_to_i64(as_vec(q))); }
+x86::Reg Lanes::convert_result(DType t, x86::Reg q) { return cast1(t, DType::i64_, f64_to_i64(as_vec(q))); }
 
-x86::Reg VectorLoop::negative(DType t, x86::Vec a) {
+x86::Reg Lanes::negative(DType t, x86::Vec a) {
   const int size = ir::size_of(t);
   if (avx512_) {
     x86::Reg to = new_mask();
@@ -296,7 +296,7 @@ x86::Reg VectorLoop::negative(DType t, x86::Vec a) {
   return widen(m, size);
 }
 
-x86::Reg VectorLoop::compare_int(Opcode code, DType t, x86::Vec a, x86::Vec b, x86::Reg under) {
+x86::Reg Lanes::compare_int(Opcode code, DType t, x86::Vec a, x86::Vec b, x86::Reg under) {
   const int size = ir::size_of(t);
   const bool sign = ir::is_signed(t);
   if (avx512_) {
@@ -336,7 +336,7 @@ x86::Reg VectorLoop::compare_int(Opcode code, DType t, x86::Vec a, x86::Vec b, x
   return negate ? mask_not(to) : to;
 }
 
-x86::Reg VectorLoop::overflow(Opcode code, DType t, x86::Reg a, x86::Reg b) {
+x86::Reg Lanes::overflow(Opcode code, DType t, x86::Reg a, x86::Reg b) {
   if (code == Opcode::ovf_mul_) {
     // The wrapped product differs from the exact one by a multiple of 2^64, far more than the doubles' error.
     x86::Reg wrapped = mul64(as_vec(a), as_vec(b), {});

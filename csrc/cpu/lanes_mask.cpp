@@ -1,58 +1,57 @@
 // Masks: k registers on AVX-512; on AVX2 vectors whose elements, as wide as the loop's widest type, are 0 or all ones.
-#include "cpu/vector_loop.h"
+#include "cpu/lanes.h"
 #include "cpu/vector_regs.h"
-#include "support/check.h"
 
 namespace appy::cpu {
 
 namespace Id = x86::Inst;
 using ir::DType;
 
-asmjit::InstId VectorLoop::k_inst(InstId b, InstId w, InstId d, InstId q) const {
+asmjit::InstId Lanes::k_inst(InstId b, InstId w, InstId d, InstId q) const {
   return lanes_ <= 8 ? b : lanes_ == 16 ? w : lanes_ == 32 ? d : q;
 }
 
-x86::Reg VectorLoop::new_mask() {
+x86::Reg Lanes::new_mask() {
   if (avx512_) return cc_.newKq();
   return cc_.newYmm();
 }
 
-void VectorLoop::mask_logic(InstId k512, InstId v2, x86::Reg to, x86::Reg a, x86::Reg b) {
+void Lanes::mask_logic(InstId k512, InstId v2, x86::Reg to, x86::Reg a, x86::Reg b) {
   cc_.emit(avx512_ ? k512 : v2, to, a, b);
 }
 
-x86::Reg VectorLoop::mask_and(x86::Reg a, x86::Reg b) {
+x86::Reg Lanes::mask_and(x86::Reg a, x86::Reg b) {
   x86::Reg to = new_mask();
   mask_logic(k_inst(Id::kIdKandb, Id::kIdKandw, Id::kIdKandd, Id::kIdKandq), Id::kIdVpand, to, a, b);
   return to;
 }
 
-x86::Reg VectorLoop::mask_or(x86::Reg a, x86::Reg b) {
+x86::Reg Lanes::mask_or(x86::Reg a, x86::Reg b) {
   x86::Reg to = new_mask();
   mask_logic(k_inst(Id::kIdKorb, Id::kIdKorw, Id::kIdKord, Id::kIdKorq), Id::kIdVpor, to, a, b);
   return to;
 }
 
-x86::Reg VectorLoop::mask_xor(x86::Reg a, x86::Reg b) {
+x86::Reg Lanes::mask_xor(x86::Reg a, x86::Reg b) {
   x86::Reg to = new_mask();
   mask_logic(k_inst(Id::kIdKxorb, Id::kIdKxorw, Id::kIdKxord, Id::kIdKxorq), Id::kIdVpxor, to, a, b);
   return to;
 }
 
-x86::Reg VectorLoop::mask_andn(x86::Reg a, x86::Reg b) {
+x86::Reg Lanes::mask_andn(x86::Reg a, x86::Reg b) {
   x86::Reg to = new_mask();
   mask_logic(k_inst(Id::kIdKandnb, Id::kIdKandnw, Id::kIdKandnd, Id::kIdKandnq), Id::kIdVpandn, to, b, a);
   return to;
 }
 
-x86::Reg VectorLoop::mask_not(x86::Reg a) {
+x86::Reg Lanes::mask_not(x86::Reg a) {
   if (!avx512_) return mask_xor(a, mask_all());
   x86::Reg to = new_mask();
   cc_.emit(k_inst(Id::kIdKnotb, Id::kIdKnotw, Id::kIdKnotd, Id::kIdKnotq), to, a);
   return to;
 }
 
-x86::Reg VectorLoop::mask_none() {
+x86::Reg Lanes::mask_none() {
   x86::Reg to = new_mask();
   if (avx512_) {
     cc_.emit(Id::kIdKxorq, to, to, to);
@@ -62,14 +61,14 @@ x86::Reg VectorLoop::mask_none() {
   return to;
 }
 
-x86::Reg VectorLoop::mask_all() {
+x86::Reg Lanes::mask_all() {
   if (!avx512_) return broadcast_bits(8, ~uint64_t{0});
   x86::Reg to = new_mask();
   cc_.emit(k_inst(Id::kIdKxnorb, Id::kIdKxnorw, Id::kIdKxnord, Id::kIdKxnorq), to, to, to);
   return to;
 }
 
-void VectorLoop::test(const Regs& masks) {
+void Lanes::test(const Regs& masks) {
   x86::Reg any = masks[0];
   for (size_t u = 1; u + (avx512_ ? 1 : 0) < masks.size(); ++u) any = mask_or(any, masks[u]);
   if (avx512_) {
@@ -89,17 +88,17 @@ void VectorLoop::test(const Regs& masks) {
   cc_.test(bits, bits);
 }
 
-void VectorLoop::jump_if_none(const Regs& masks, asmjit::Label to) {
+void Lanes::jump_if_none(const Regs& masks, asmjit::Label to) {
   test(masks);
   cc_.jz(to);
 }
 
-void VectorLoop::jump_if_any(const Regs& masks, asmjit::Label to) {
+void Lanes::jump_if_any(const Regs& masks, asmjit::Label to) {
   test(masks);
   cc_.jnz(to);
 }
 
-void VectorLoop::mask_bits(x86::Gp to, x86::Reg mask) {
+void Lanes::mask_bits(x86::Gp to, x86::Reg mask) {
   if (avx512_) {
     // From a register of its own: a spilled mask must not become a memory operand, which this kmov does not take.
     x86::KReg k = cc_.newKq();
@@ -122,7 +121,7 @@ void VectorLoop::mask_bits(x86::Gp to, x86::Reg mask) {
   }
 }
 
-x86::Reg VectorLoop::mask_below(x86::Gp n, x86::Vec numbers, bool small) {
+x86::Reg Lanes::mask_below(x86::Gp n, x86::Vec numbers, bool small) {
   x86::Gp count = n;
   if (!small) {
     x86::Gp limit = cc_.newGpq();
@@ -164,7 +163,7 @@ x86::Reg VectorLoop::mask_below(x86::Gp n, x86::Vec numbers, bool small) {
   return to;
 }
 
-x86::Reg VectorLoop::mask_from_bool(x86::Gp b) {
+x86::Reg Lanes::mask_from_bool(x86::Gp b) {
   x86::Gp ones = cc_.newGpq();
   cc_.mov(ones, b);
   cc_.neg(ones);
@@ -180,7 +179,7 @@ x86::Reg VectorLoop::mask_from_bool(x86::Gp b) {
   return to;
 }
 
-x86::Vec VectorLoop::narrow(x86::Reg mask, int element) {
+x86::Vec Lanes::narrow(x86::Reg mask, int element) {
   x86::Vec from = mask.as<x86::Ymm>();
   for (int size = element_; size > element; size /= 2) {
     x86::Xmm low = from.xmm(), high = low;
@@ -201,7 +200,7 @@ x86::Vec VectorLoop::narrow(x86::Reg mask, int element) {
   return from;
 }
 
-x86::Reg VectorLoop::widen(x86::Vec from, int element) {
+x86::Reg Lanes::widen(x86::Vec from, int element) {
   if (element == element_) return from;
   x86::Ymm to = cc_.newYmm();
   const InstId id = element == 4   ? Id::kIdVpmovsxdq
@@ -213,7 +212,7 @@ x86::Reg VectorLoop::widen(x86::Vec from, int element) {
   return to;
 }
 
-x86::Reg VectorLoop::blend(DType t, x86::Reg mask, x86::Reg a, x86::Reg b) {
+x86::Reg Lanes::blend(DType t, x86::Reg mask, x86::Reg a, x86::Reg b) {
   if (t == DType::bool_) return mask_or(mask_and(a, mask), mask_andn(b, mask));
   x86::Reg to = fresh1(t);
   const int size = ir::size_of(t);
@@ -229,7 +228,7 @@ x86::Reg VectorLoop::blend(DType t, x86::Reg mask, x86::Reg a, x86::Reg b) {
   return to;
 }
 
-void VectorLoop::blend_into(DType t, x86::Reg to, x86::Reg mask, x86::Reg a) {
+void Lanes::blend_into(DType t, x86::Reg to, x86::Reg mask, x86::Reg a) {
   if (t == DType::bool_ || !avx512_) {
     f_.move(to, blend(t, mask, a, to));
     return;
@@ -242,6 +241,39 @@ void VectorLoop::blend_into(DType t, x86::Reg to, x86::Reg mask, x86::Reg a) {
                     : size == 2        ? Id::kIdVmovdqu16
                                        : Id::kIdVmovdqu8;
   cc_.k(mask.as<x86::KReg>()).emit(id, to, a);
+}
+
+InstId Lanes::masked_move(DType t) const {
+  const int size = ir::size_of(t);
+  if (!avx512_) return size == 8 ? Id::kIdVmaskmovpd : Id::kIdVmaskmovps;
+  return t == DType::f64_   ? Id::kIdVmovupd
+         : t == DType::f32_ ? Id::kIdVmovups
+         : size == 8        ? Id::kIdVmovdqu64
+         : size == 4        ? Id::kIdVmovdqu32
+         : size == 2        ? Id::kIdVmovdqu16
+                            : Id::kIdVmovdqu8;
+}
+
+x86::Vec Lanes::load_masked(DType t, x86::Mem m, x86::Reg mask) {
+  const int n = bytes(t);
+  x86::Vec r = vec(n);
+  m.setSize(static_cast<uint32_t>(avx512_ ? std::max(n, 16) : n));
+  if (avx512_) {
+    cc_.k(mask.as<x86::KReg>()).z().emit(masked_move(t), r, m);
+  } else {
+    cc_.emit(masked_move(t), r, sized(as_vec(mask), n), m);
+  }
+  return r;
+}
+
+void Lanes::store_masked(DType t, x86::Mem m, x86::Vec v, x86::Reg mask) {
+  const int n = bytes(t);
+  m.setSize(static_cast<uint32_t>(avx512_ ? std::max(n, 16) : n));
+  if (avx512_) {
+    cc_.k(mask.as<x86::KReg>()).emit(masked_move(t), m, v);
+  } else {
+    cc_.emit(masked_move(t), m, sized(as_vec(mask), n), v);
+  }
 }
 
 }  // namespace appy::cpu

@@ -1,7 +1,7 @@
 // Conversions between the scalar types on vector registers.
 #include <bit>
 
-#include "cpu/vector_loop.h"
+#include "cpu/lanes.h"
 #include "cpu/vector_regs.h"
 #include "support/check.h"
 
@@ -11,19 +11,19 @@ namespace Id = x86::Inst;
 using ir::DType;
 using ir::Opcode;
 
-bool VectorLoop::cast_by_lane(DType to, DType from) const {
+bool Lanes::cast_by_lane(DType to, DType from) const {
   if (avx512_) return false;
   const bool wide_from = from == DType::i64_ || from == DType::u64_, wide_to = to == DType::i64_ || to == DType::u64_;
   return (wide_from && to == DType::f32_) || (wide_to && is_float(from));
 }
 
-Regs VectorLoop::cast(DType to, DType from, const Regs& a) {
+Regs Lanes::cast(DType to, DType from, const Regs& a) {
   Regs r;
   for (const x86::Reg& x : a) r.push_back(cast1(to, from, x));
   return r;
 }
 
-x86::Vec VectorLoop::convert_int(x86::Vec a, int from, bool sign, int to) {
+x86::Vec Lanes::convert_int(x86::Vec a, int from, bool sign, int to) {
   if (from == to) return a;
   x86::Vec r = vec(lanes_ * to);
   InstId id;
@@ -40,7 +40,7 @@ x86::Vec VectorLoop::convert_int(x86::Vec a, int from, bool sign, int to) {
   return r;
 }
 
-x86::Vec VectorLoop::truncate_int(x86::Vec a, int from, int to) {
+x86::Vec Lanes::truncate_int(x86::Vec a, int from, int to) {
   if (avx512_) {
     x86::Vec r = vec(lanes_ * to);
     InstId id;
@@ -76,7 +76,7 @@ x86::Vec VectorLoop::truncate_int(x86::Vec a, int from, int to) {
   return a;
 }
 
-x86::Vec VectorLoop::i64_to_f64(x86::Vec a, bool sign) {
+x86::Vec Lanes::i64_to_f64(x86::Vec a, bool sign) {
   const int size = bytes(DType::f64_);
   x86::Vec r = vec(size);
   if (avx512_) {
@@ -102,7 +102,7 @@ x86::Vec VectorLoop::i64_to_f64(x86::Vec a, bool sign) {
   return r;
 }
 
-x86::Vec VectorLoop::f64_to_i64(x86::Vec a) {
+x86::Vec Lanes::f64_to_i64(x86::Vec a) {
   const int size = bytes(DType::f64_);
   x86::Vec r = vec(size);
   if (avx512_) {
@@ -116,7 +116,7 @@ x86::Vec VectorLoop::f64_to_i64(x86::Vec a) {
   return r;
 }
 
-x86::Reg VectorLoop::real_to_int(DType to, DType from, x86::Vec a) {
+x86::Reg Lanes::real_to_int(DType to, DType from, x86::Vec a) {
   const bool wide = from == DType::f64_;
   const int size = ir::size_of(to);
   if (size < 4) {
@@ -158,7 +158,7 @@ x86::Reg VectorLoop::real_to_int(DType to, DType from, x86::Vec a) {
   return r;
 }
 
-x86::Reg VectorLoop::int_to_real(DType to, DType from, x86::Vec a) {
+x86::Reg Lanes::int_to_real(DType to, DType from, x86::Vec a) {
   const bool wide = to == DType::f64_, sign = ir::is_signed(from);
   const int size = ir::size_of(from);
   if (size == 8) {
@@ -189,11 +189,11 @@ x86::Reg VectorLoop::int_to_real(DType to, DType from, x86::Vec a) {
   return r;
 }
 
-x86::Vec VectorLoop::bfloat_to_f32(x86::Vec a) {
+x86::Vec Lanes::bfloat_to_f32(x86::Vec a) {
   return as_vec(shift_imm(Opcode::shl_, DType::u32_, convert_int(a, 2, false, 4), 16, {}));
 }
 
-x86::Vec VectorLoop::f32_to_bfloat(x86::Vec a) {
+x86::Vec Lanes::f32_to_bfloat(x86::Vec a) {
   const int size = bytes(DType::f32_);
   const auto bits = [&](uint32_t word) { return sized(broadcast_bits(4, word), size); };
   // Half of the last place that is kept, less one where that place is even; the sum may carry into the exponent.
@@ -206,7 +206,7 @@ x86::Vec VectorLoop::f32_to_bfloat(x86::Vec a) {
   return truncate_int(as_vec(shift_imm(Opcode::shr_, DType::u32_, sum, 16, {})), 4, 2);
 }
 
-x86::Reg VectorLoop::cast1(DType to, DType from, x86::Reg a) {
+x86::Reg Lanes::cast1(DType to, DType from, x86::Reg a) {
   if (to == from) return a;
   if (ir::is_half(from) || ir::is_half(to)) {
     APPY_CHECK(from == DType::f32_ || to == DType::f32_, "the pass `halves` leaves conversions by f32 only");

@@ -67,6 +67,10 @@ struct AtomicTarget {
 static_assert(sizeof(AtomicTarget) == 8);
 constexpr int64_t kMaxTargets = 4;
 
+/// Who has which iterations: one `share` each, or several parts, of which others take the last ones: `stretches` of
+/// parts beside each other, or where iterations differ in length every n-th, `in_turn`.
+enum class Dealing : uint8_t { shares, stretches, in_turn };
+
 /// A `for parallel` as generated code describes it.
 struct ParallelLoop {
   BodyEntry body;
@@ -76,7 +80,7 @@ struct ParallelLoop {
   int64_t cost;       // of one iteration, estimated, in 1/16 ns
   int64_t chunk;      // schedule's or block's, 0: automatic
   int64_t threads;    // num_threads, 0: default
-  int64_t dynamic;    // schedule
+  int64_t dealing;    // a Dealing: from the schedule, or what iterations are like
   int64_t fixed;      // likewise: each worker has its share, and nothing of another's
   int64_t align;      // chunk bounds are multiples of it where possible
   int64_t may_pend;   // what follows needs no word of others until the next loop, or finish_parallel

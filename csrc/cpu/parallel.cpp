@@ -7,6 +7,7 @@
 #include "cpu/function.h"
 #include "cpu/privatise.h"
 #include "cpu/vector_loop.h"
+#include "ir/regular.h"
 
 namespace appy::cpu {
 
@@ -24,19 +25,15 @@ std::vector<DType> types_of(const ir::Op& loop) {
   return types;
 }
 
-/// Do iterations differ in length by what can be seen?
-bool irregular(const ir::Op& loop) {
-  bool found = false;
-  const ir::Block& body = *loop.blocks[0];
-  ir::walk(*loop.blocks[0], [&](ir::Op& op) {
-    found |= op.code == Opcode::while_;
-    if (op.code == Opcode::for_) {
-      found |= !ir::defined_outside(*op.operands[0], body) && op.operands[0]->op == nullptr;
-      found |= !ir::defined_outside(*op.operands[1], body) &&
-               !(op.operands[1]->op && op.operands[1]->op->code == Opcode::const_);
-    }
-  });
-  return found;
+Dealing dealing_of(const ir::Op& loop) {
+  const ir::Loop& l = *loop.loop;
+  if (l.schedule != ir::Schedule::automatic) {
+    return l.schedule == ir::Schedule::dynamic ? Dealing::in_turn : Dealing::shares;
+  }
+  const ir::Iterations iterations = ir::compare_iterations(loop);
+  if (iterations == ir::Iterations::unlike) return Dealing::in_turn;
+  // Those are blocks and tiles. A part of a loop in lanes may be no multiple of a vector.
+  return iterations == ir::Iterations::alike && !l.simd ? Dealing::stretches : Dealing::shares;
 }
 
 /// The views that workers may have private copies of; empty where an atomic's target is not one of them.
@@ -163,15 +160,14 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
              [&] { put(loop_data, offsetof(ParallelLoop, cost), iteration_cost(*this, loop, bounds)); });
   const ir::Loop& l = *loop.loop;
   const int64_t row = (static_cast<int64_t>(carried.size()) + kRowAlign - 1) / kRowAlign * kRowAlign;
-  const bool dynamic =
-      l.schedule == ir::Schedule::dynamic || (l.schedule == ir::Schedule::automatic && irregular(loop));
-  const bool fixed = !dynamic && (l.schedule == ir::Schedule::statically || l.chunk > 0);
+  const Dealing dealing = dealing_of(loop);
+  const bool fixed = dealing != Dealing::in_turn && (l.schedule == ir::Schedule::statically || l.chunk > 0);
   const bool pends = pending_loops_.contains(&loop);
   const std::vector<AtomicTarget> targets = atomic_targets(m_, loop);
   std::vector<std::pair<size_t, int64_t>> fields = {
       {offsetof(ParallelLoop, chunk), l.chunk},
       {offsetof(ParallelLoop, threads), l.threads},
-      {offsetof(ParallelLoop, dynamic), dynamic},
+      {offsetof(ParallelLoop, dealing), static_cast<int64_t>(dealing)},
       {offsetof(ParallelLoop, fixed), fixed},
       {offsetof(ParallelLoop, align), multiple_of(*this, loop)},
       {offsetof(ParallelLoop, may_pend), pends},
@@ -229,8 +225,8 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
     cc_.jnz(again);
   }
   cc_.bind(done);
-  m_.summary.push_back(m_.where(loop) + ": threads, " + (dynamic ? "dynamic" : "static") + " schedule" +
-                       (pends ? ", overlaps with the next one" : ""));
+  m_.summary.push_back(m_.where(loop) + ": threads, " + (dealing == Dealing::in_turn ? "dynamic" : "static") +
+                       " schedule" + (pends ? ", overlaps with the next one" : ""));
   if (alone.node != outlined.node) m_.outlined.push_back(std::move(alone));
   m_.outlined.push_back(std::move(outlined));
 }

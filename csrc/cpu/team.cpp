@@ -29,8 +29,8 @@ constexpr int64_t kSmall = 20'000 * 16;
 /// column where its elements are read and written saves half of the time and more.
 constexpr int64_t kSmallWhereSpread = kSmall / 32;
 constexpr int64_t kEnoughWhereSpread = kSmall / 4;
-/// Chunks of each worker, of which others take the last ones: of loops that are dealt out, and of those of which a part
-/// is estimated at 50 ms. That is some 5 ms or more: data in another's caches count for less than a neighbour of a
+/// Chunks of each worker, of which others take the last ones: of loops that are dealt out, and of shares of which a
+/// part is estimated at 50 ms. That is some 5 ms or more: data in another's caches count for less than a neighbour of a
 /// core.
 constexpr int64_t kParts = 8;
 constexpr double kLongPart = 50e6 * 16;
@@ -44,7 +44,7 @@ constexpr int64_t kMaxRows = 256;
 /// How many chunks each worker has.
 int64_t parts_of_share(const ParallelLoop& loop, int64_t threads) {
   if (threads == 1 || loop.fixed) return 1;
-  if (loop.dynamic) return kParts;
+  if (loop.dealing != static_cast<int64_t>(Dealing::shares)) return kParts;
   const double work = static_cast<double>(loop.trips) * static_cast<double>(loop.cost);
   return static_cast<int64_t>(std::clamp<double>(work / kLongPart / static_cast<double>(threads), 1, kParts));
 }
@@ -346,7 +346,7 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
   }
   team.give(*loop, *context, before);
   // Where each worker has one chunk, it is the same one each time, of what its caches have from the last time.
-  if (!loop->fixed && team.chunks > threads) team.deal(!loop->dynamic);
+  if (!loop->fixed && team.chunks > threads) team.deal(loop->dealing != static_cast<int64_t>(Dealing::in_turn));
   if (team.chunks == threads && loop->row_words == 0 && loop->targets == 0) team.waking = Team::deal_in_pieces;
   if (team.chunks > 1 && loop->targets > 0) team.private_size = private_words(*loop);
   if (team.private_size > 0) {

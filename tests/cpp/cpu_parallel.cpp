@@ -359,12 +359,12 @@ struct Dealt {
     return static_cast<int64_t>(runtime::Status::done);
   }
 
-  void deal(int64_t trips, int64_t cost, int64_t chunk = 0, bool dynamic = false, bool fixed = false) {
+  void deal(int64_t trips, int64_t cost, int64_t chunk = 0, Dealing dealing = Dealing::shares, bool fixed = false) {
     ParallelLoop loop{};
     loop.trips = trips;
     loop.cost = cost;
     loop.chunk = chunk;
-    loop.dynamic = dynamic;
+    loop.dealing = static_cast<int64_t>(dealing);
     loop.fixed = fixed;
     Closure closure[kFirstCaptured] = {};
     closure[kArgs] = reinterpret_cast<ir::Word>(this);
@@ -388,7 +388,7 @@ constexpr int64_t kLong = int64_t{1} << 30;  // 67 ms an iteration
 TEST(CpuParallel, WhoIsThroughTakesTheLastOnesOfOthers) {
   if (runtime::default_threads() < 2) GTEST_SKIP() << "one thread";
   Dealt in_turn(101);
-  in_turn.deal(101, kLong, 1, true);
+  in_turn.deal(101, kLong, 1, Dealing::in_turn);
   std::vector<int64_t> want;
   for (int64_t chunk = 1; chunk < 101; chunk += 2) want.push_back(chunk);
   for (int64_t chunk = 100; chunk > 0; chunk -= 2) want.push_back(chunk);
@@ -396,13 +396,18 @@ TEST(CpuParallel, WhoIsThroughTakesTheLastOnesOfOthers) {
   // Equal shares of a long loop, too: what its data is in stays with a worker as long as both are equally fast.
   Dealt shares(16);
   shares.deal(1600, kLong);
-  EXPECT_EQ(shares.of_helper, (std::vector<int64_t>{8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 4, 3, 2, 1}));
+  const std::vector<int64_t> beside_each_other = {8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 4, 3, 2, 1};
+  EXPECT_EQ(shares.of_helper, beside_each_other);
+  // Blocks and tiles however long they are.
+  Dealt stretches(16);
+  stretches.deal(1600, 16 * 10'000, 0, Dealing::stretches);
+  EXPECT_EQ(stretches.of_helper, beside_each_other);
 }
 
 TEST(CpuParallel, SharesStayWholeWhereTheyAreShortOrFixed) {
   if (runtime::default_threads() < 2) GTEST_SKIP() << "one thread";
   Dealt(2).deal(1600, 16 * 10'000);
-  Dealt(2).deal(1600, kLong, 0, false, true);
+  Dealt(2).deal(1600, kLong, 0, Dealing::shares, true);
 }
 
 TEST(CpuParallel, TheFirstFailingIterationWins) {

@@ -215,3 +215,36 @@ def test_arrays_that_are_not_made():
     group = next(region for region in appy.explain(scaled).regions if region["stats"]["runs"])
     (one,) = group["specializations"]
     assert one["arrays"] == f"6 arrays of {5 * 1600 + 80} bytes in the interpreter, 1 array of 1600 bytes here"
+
+
+def triangle(a, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        for j in range(i):
+            out[i] += a[i, j]
+
+
+def blocks(a, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        for j in range(a.shape[1]):
+            for k in range(j, a.shape[1]):
+                out[i] += a[i, k] * j
+
+
+def stretches(a, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        for j in range(i, min(i + 3, a.shape[1])):
+            out[i] += a[i, j]
+
+
+@pytest.mark.parametrize("function, schedule", [(triangle, "dynamic"), (blocks, "static"), (stretches, "static")])
+def test_the_schedule_follows_the_loops_inside(function, schedule):
+    f = appy.jit(strict=True)(function)
+    a, out = np.arange(30.0).reshape(5, 6), np.zeros(5)
+    f(a, out)
+    assert f"threads, {schedule} schedule" in str(appy.explain(f))
+    want = np.zeros(5)
+    function(a, want)
+    np.testing.assert_array_equal(out, want)

@@ -164,6 +164,13 @@ def main():
         default=90,
         help="seconds for a call of a version, or four times appy's where that is more",
     )
+    npbench.add_argument(
+        "--apart",
+        type=float,
+        default=0,
+        metavar="SECONDS",
+        help="wait, so long in all, for moments in which each processor has a core for itself, and take samples then",
+    )
     npbench.add_argument("--restart", action="store_true", help="forget what the JSON file holds")
     npbench.add_argument(
         "--show",

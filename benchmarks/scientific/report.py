@@ -179,6 +179,9 @@ def print_table(data: dict, wanted: list[str]) -> None:
         print_row(name, row, limits, settings)
     print_sides(rows)
     print_summary(rows, limits, settings["device"])
+    if together := {name: row["shared_core"] for name, row in rows.items() if row.get("shared_core")}:
+        counts = ", ".join(f"{name} {count}" for name, count in together.items())
+        print(f"samples taken while processors shared a core: {counts}")
     if left := [name for name in wanted if name not in data["rows"]]:
         print(f"not measured within the budget, run again to go on: {', '.join(left)}")
 

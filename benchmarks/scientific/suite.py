@@ -10,8 +10,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
+import apart
 import figures
 import numpy as np
 import roofline
@@ -75,8 +77,8 @@ class Progress:
 
 
 class Suite:
-    def __init__(self, options, folder: Path) -> None:
-        self.options, self.folder = options, folder
+    def __init__(self, options, folder: Path, waiting: apart.Apart | None = None) -> None:
+        self.options, self.folder, self.waiting = options, folder, waiting
         self.rng = np.random.default_rng(0)
         self.workers: dict[str, Worker] = {}
         self.ready: dict[str, set[str]] = {}  # by side, the versions that its process holds
@@ -202,6 +204,7 @@ class Suite:
         found |= {s: self.best_versions(s, kernel, shared, say) for s in self.workers if s != "appy"}
         planned = self.rounds(found)
         times: dict[tuple[str, str], list[float]] = {key: [] for key in planned}
+        shared_core = 0
         begin = time.perf_counter()
         for r in range(max(planned.values(), default=0)):
             taken = time.perf_counter() - begin
@@ -212,7 +215,10 @@ class Suite:
                 if r < planned[side, version]:
                     pilot = found[side]["pilot"][version]
                     calls = calls_in(pilot)
-                    sample = self.ask(side, "time", (version, calls, pilot < WARMED), 60 + 100 * calls * pilot)
+                    argument, timeout = (version, calls, pilot < WARMED), 60 + 100 * calls * pilot
+                    take = partial(self.ask, side, "time", argument, timeout)
+                    sample, was_apart = self.waiting.sample(take) if self.waiting else (take(), True)
+                    shared_core += not was_apart
                     if isinstance(sample, dict):
                         found[side]["failed"][version] = sample["failed"]
                         sample = float("nan")
@@ -220,7 +226,8 @@ class Suite:
         for side in self.workers:
             self.ask(side, "forget", None, 60)
         shutil.rmtree(self.folder / kernel.name)
-        return self.row(kernel, found, times) | {"shared_pages": shared, "limit": self.limit}
+        row = self.row(kernel, found, times) | {"shared_pages": shared, "limit": self.limit}
+        return row | ({"shared_core": shared_core} if self.waiting else {})
 
     def row(self, kernel, found, times) -> dict:
         """`times` are empty for versions of which the pilot is the one sample."""
@@ -300,7 +307,9 @@ def run(options) -> None:
     progress = Progress(len(missing))
     root = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="appy-benchmark-", dir=root) as folder:
-        suite = Suite(options, Path(folder))
+        busy = apart.compiled(Path(folder)) if options.apart > 0 else None
+        waiting = apart.Apart(lambda: apart.slowdown(busy), options.apart) if busy else None
+        suite = Suite(options, Path(folder), waiting)
         try:
             if missing:
                 data["about"] = suite.start(names)

@@ -55,10 +55,11 @@ def test_a_run_is_continued(tmp_path):
     assert low <= middle <= high
     assert data["about"]["appy"]["numpy"] == np.__version__ and data["settings"]["machine"]["cores"] >= 1
 
-    second = run(path, "--only", "syrk,jacobi_1d", "--plot", str(tmp_path / "pictures"))
+    second = run(path, "--only", "syrk,jacobi_1d", "--plot", str(tmp_path / "pictures"), "--apart", "1")
     assert second.returncode == 0, second.stderr
     assert "syrk: appy" not in second.stderr and "jacobi_1d: appy, loops" in second.stderr
-    assert json.loads(path.read_text())["rows"]["syrk"] == row
+    rows = json.loads(path.read_text())["rows"]
+    assert rows["syrk"] == row and "shared_core" not in row and rows["jacobi_1d"]["shared_core"] >= 0
     assert second.stdout.count("\nsyrk ") == 2 and "geometric mean" in second.stdout
     assert sorted(p.name for p in (tmp_path / "pictures").iterdir()) == [
         "first_calls.png",

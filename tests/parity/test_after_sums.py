@@ -5,21 +5,19 @@ Programs are random. All numbers are small dyadic ones, so that results are the 
 
 from __future__ import annotations
 
-import linecache
 import os
-from itertools import count
 
 import numpy as np
 import pytest
 from copies import relaid
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_loops import Program
 
 import appy
 
 EXAMPLES = int(os.environ.get("APPY_FUZZ_EXAMPLES", "60"))
 ROWS, COLUMNS, STEPS = 45, 83, 3
-numbers = count()
 
 
 class Writer:
@@ -143,14 +141,11 @@ def arguments(choose) -> dict:
 
 def check(choose) -> None:
     source = Writer(choose).program()
-    path = f"<after sums {next(numbers)}>"
-    linecache.cache[path] = (len(source), None, source.splitlines(True), path)
-    space: dict = {}
-    exec(compile(source, path, "exec"), space)
     args = arguments(choose)
+    function = Program(source, args, in_order=False).function()
     want, got = ({k: relaid(v, {}) if isinstance(v, np.ndarray) else v for k, v in args.items()} for _ in range(2))
-    space["f"](**want)
-    appy.jit(strict=True)(space["f"])(**got)
+    function(**want)
+    appy.jit(strict=True)(function)(**got)
     for name, value in want.items():
         np.testing.assert_array_equal(got[name], value, err_msg=f"{name} of\n{source}")
 

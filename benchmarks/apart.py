@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-SOURCE = Path(__file__).parent / "kernels" / "busy.c"
+import sides
+
 ROUNDS = 150_000  # some 0.5 ms
 SHARED = 1.35  # times as long, from which on others take part of the core
 PAUSE = 0.25  # seconds between two looks
@@ -22,10 +22,7 @@ PAUSE = 0.25  # seconds between two looks
 
 def compiled(folder: Path) -> Callable[[int], float]:
     """`busy` of busy.c: the seconds that so many rounds take. Needs gcc."""
-    library = folder / "busy.so"
-    flags = ["-O3", "-march=native", "-ffast-math", "-shared", "-fPIC"]
-    subprocess.run(["gcc", *flags, str(SOURCE), "-o", str(library)], check=True)
-    function = ctypes.CDLL(str(library)).busy
+    function = sides.c_library("busy", folder).busy
     function.restype = ctypes.c_double
     sink = ctypes.c_double()
     return lambda n: function(ctypes.c_int64(n), ctypes.byref(sink))
@@ -67,14 +64,14 @@ class Apart:
             self.sleep(PAUSE)
         return True
 
-    def sample(self, take: Callable[[], object]) -> tuple[object, bool]:
+    def sample(self, take: Callable[[], float | dict]) -> tuple[float | dict, bool]:
         """What `take` gives, and whether processors were apart before and after it; it is called again until they were,
-        or patience ends."""
+        or it gives what failed instead of a time, or patience ends."""
         while True:
             before = self.wait()
             begin = time.monotonic()
             taken = take()
             apart = before and self.look() <= SHARED
-            if apart or self.left <= 0:
+            if apart or isinstance(taken, dict) or self.left <= 0:
                 return taken, apart
             self.left -= time.monotonic() - begin

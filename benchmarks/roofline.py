@@ -32,12 +32,10 @@ def yardsticks(folder: Path) -> tuple[list, list]:
     """Functions of a length and three arrays, a triad, and of a length and one, which is read."""
     import sides
 
-    source, library = Path(__file__).parent / "kernels" / "loops.c", folder / "triads.so"
     try:
-        subprocess.run(["gcc", *sides.C_FLAGS, str(source), "-o", str(library), "-lm"], check=True)
+        lib = sides.c_library("loops", folder)
     except (OSError, subprocess.CalledProcessError):  # no compiler: NumPy, on one thread
         return [lambda n, a, b, c: np.add(b, c, out=a)], [lambda n, a: np.sum(a)]
-    lib = ctypes.CDLL(str(library))
 
     def calling(function, threads):
         def call(n, *arrays):

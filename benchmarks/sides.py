@@ -18,16 +18,20 @@ HERE = Path(__file__).parent
 C_FLAGS = ("-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC")
 
 
+def c_library(name: str, folder: Path) -> ctypes.CDLL:
+    """kernels/`name`.c, compiled on the spot by gcc, which may be missing or fail: OSError, CalledProcessError."""
+    library = folder / f"{name}.so"
+    subprocess.run(["gcc", *C_FLAGS, str(HERE / "kernels" / f"{name}.c"), "-o", str(library), "-lm"], check=True)
+    return ctypes.CDLL(str(library))
+
+
 def _pointer(a):
     return ctypes.c_void_p(a.ctypes.data)
 
 
 def c(suite, folder: Path):
     """loops.c compiled on the spot, with each function taking the arguments of its Python namesake."""
-    library = folder / "loops.so"
-    source = HERE / "kernels" / "loops.c"
-    subprocess.run(["gcc", *C_FLAGS, str(source), "-o", str(library), "-lm"], check=True)
-    lib = ctypes.CDLL(str(library))
+    lib = c_library("loops", folder)
     i64, f64, p = ctypes.c_int64, ctypes.c_double, _pointer
 
     def returning(name, kind):

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "cpu/function.h"
+#include "cpu/vector_regs.h"
 
 namespace appy::cpu {
 
 namespace Id = x86::Inst;
-using asmjit::InstId;
 using ir::DType;
 using ir::Opcode;
 
@@ -116,22 +115,12 @@ std::optional<Packs> find_packs(const ir::Op& loop, size_t lanes, std::span<cons
 }
 
 PackedSums::PackedSums(Function& f, const ir::Op& loop, Packs packs, size_t lanes)
-    : f_(f),
-      cc_(f.cc()),
-      loop_(loop),
-      packs_(std::move(packs)),
-      lanes_(lanes),
-      wide_(loop.results[0]->type.dtype == DType::f64_) {
-  for (size_t k = 0; k < packs_.count; k += lanes_) {
-    sums_.push_back(new_vec());
+    : Lanes(f), loop_(loop), packs_(std::move(packs)), type_(loop.results[0]->type.dtype), wide_(type_ == DType::f64_) {
+  lanes_ = static_cast<int>(lanes);
+  for (size_t k = 0; k < packs_.count; k += lanes) {
+    sums_.push_back(vec(bytes(type_)));
     packed_[loop.results[k]] = sums_.back();
   }
-}
-
-x86::Vec PackedSums::new_vec() {
-  const size_t bytes = lanes_ * (wide_ ? 8 : 4);
-  if (bytes == 16) return cc_.newXmm();
-  return bytes == 32 ? x86::Vec(cc_.newYmm()) : x86::Vec(cc_.newZmm());
 }
 
 /// One vector of its parts of 16 bytes, in their order.
@@ -141,8 +130,8 @@ x86::Vec PackedSums::joined(std::vector<x86::Vec> parts) {
     for (size_t k = 0; k < parts.size(); k += 2) {
       if (bytes == 32) {
         const x86::Vec whole = cc_.newYmm();
-        f_.avx512() ? cc_.vinsertf32x4(whole.ymm(), parts[k].ymm(), parts[k + 1].xmm(), 1)
-                    : cc_.vinsertf128(whole.ymm(), parts[k].ymm(), parts[k + 1].xmm(), 1);
+        avx512_ ? cc_.vinsertf32x4(whole.ymm(), parts[k].ymm(), parts[k + 1].xmm(), 1)
+                : cc_.vinsertf128(whole.ymm(), parts[k].ymm(), parts[k + 1].xmm(), 1);
         next.push_back(whole);
       } else {
         const x86::Vec whole = cc_.newZmm();
@@ -159,7 +148,7 @@ void PackedSums::take(std::span<const x86::Reg> scalars) {
   const size_t each = wide_ ? 2 : 4;
   for (size_t n = 0; n < sums_.size(); ++n) {
     std::vector<x86::Vec> parts;
-    for (size_t k = n * lanes_; k < (n + 1) * lanes_; k += each) {
+    for (size_t k = n * lanes(); k < (n + 1) * lanes(); k += each) {
       const auto at = [&](size_t m) { return scalars[k + m].as<x86::Xmm>(); };
       const x86::Xmm part = cc_.newXmm();
       if (wide_) {
@@ -173,17 +162,6 @@ void PackedSums::take(std::span<const x86::Reg> scalars) {
     }
     f_.move(sums_[n], joined(std::move(parts)));
   }
-}
-
-x86::Vec PackedSums::in_all_lanes(const ir::Value* v) {
-  const x86::Vec all = new_vec();
-  const auto one = f_.reg(v).as<x86::Xmm>();
-  if (wide_ && lanes_ == 2) {
-    cc_.vmovddup(all.xmm(), one);
-  } else {
-    cc_.emit(wide_ ? Id::kIdVbroadcastsd : Id::kIdVbroadcastss, all, one);
-  }
-  return all;
 }
 
 namespace {
@@ -205,7 +183,7 @@ bool are_neighbours(std::span<const ir::Op* const> accesses) {
 
 x86::Vec PackedSums::load(std::span<const ir::Op* const> loads) {
   if (are_neighbours(loads)) {
-    const x86::Vec whole = new_vec();
+    const x86::Vec whole = vec(bytes(type_));
     cc_.emit(wide_ ? Id::kIdVmovupd : Id::kIdVmovups, whole, f_.address(*loads[0]));
     return whole;
   }
@@ -235,7 +213,7 @@ void PackedSums::store(std::span<const ir::Op* const> stores, const x86::Vec& pa
     if (k > 0) {
       part = cc_.newXmm();
       const auto which = static_cast<uint32_t>(k / each);
-      f_.avx512() ? cc_.vextractf32x4(part, pack, which) : cc_.vextractf128(part, pack.ymm(), which);
+      avx512_ ? cc_.vextractf32x4(part, pack, which) : cc_.vextractf128(part, pack.ymm(), which);
     }
     if (wide_) {
       cc_.vmovsd(f_.address(*stores[k]), part);
@@ -247,41 +225,24 @@ void PackedSums::store(std::span<const ir::Op* const> stores, const x86::Vec& pa
   }
 }
 
-namespace {
-
-InstId instruction(Opcode code, bool wide) {
-  switch (code) {
-    case Opcode::add_:
-      return wide ? Id::kIdVaddpd : Id::kIdVaddps;
-    case Opcode::sub_:
-      return wide ? Id::kIdVsubpd : Id::kIdVsubps;
-    case Opcode::mul_:
-      return wide ? Id::kIdVmulpd : Id::kIdVmulps;
-    default:
-      return wide ? Id::kIdVdivpd : Id::kIdVdivps;
-  }
-}
-
-}  // namespace
-
 void PackedSums::emit_run(const Packs::Run& run) {
   const Opcode code = run[0]->code;
   std::unordered_map<const ir::Value*, x86::Vec> shared;
   const auto operand = [&](const ir::Value* v) {
     if (const auto found = packed_.find(v); found != packed_.end()) return found->second;
     const auto [at, is_new] = shared.try_emplace(v);
-    if (is_new) at->second = in_all_lanes(v);
+    if (is_new) at->second = as_vec(broadcast_reg(type_, f_.reg(v)));
     return at->second;
   };
-  for (size_t k = 0; k < run.size(); k += lanes_) {
-    const std::span some(&run[k], lanes_);
+  for (size_t k = 0; k < run.size(); k += lanes()) {
+    const std::span some(&run[k], lanes());
     if (code == Opcode::load_) {
       packed_[some[0]->result()] = load(some);
     } else if (code == Opcode::store_) {
       store(some, packed_.at(some[0]->operands[0]));
     } else {
-      const x86::Vec to = new_vec(), left = operand(some[0]->operands[0]);
-      cc_.emit(instruction(code, wide_), to, left, operand(some[0]->operands[1]));
+      const x86::Vec to = vec(bytes(type_)), left = operand(some[0]->operands[0]);
+      elementwise(code, type_, left, operand(some[0]->operands[1]), to);
       packed_[some[0]->result()] = to;
     }
   }

@@ -8,12 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cpu/module.h"
+#include "cpu/lanes.h"
 #include "ir/ir.h"
 
 namespace appy::cpu {
-
-class Function;
 
 /// Runs of ops behind a loop with `count` sums: each has one op for each sum, all of one kind, in the order of the
 /// sums. They are loads, arithmetic on what runs before them made and on values that all share, and stores. Nothing
@@ -31,7 +29,7 @@ struct Packs {
 std::optional<Packs> find_packs(const ir::Op& loop, size_t lanes, std::span<const uint32_t> uses);
 
 /// The sums of a loop in vectors of so many lanes, and the code of what is done to them.
-class PackedSums {
+class PackedSums : private Lanes {
  public:
   PackedSums(Function&, const ir::Op& loop, Packs, size_t lanes);
   std::span<const x86::Vec> registers() const { return sums_; }
@@ -44,17 +42,13 @@ class PackedSums {
 
  private:
   void emit_run(const Packs::Run&);
-  x86::Vec new_vec();
   x86::Vec joined(std::vector<x86::Vec> parts);
-  x86::Vec in_all_lanes(const ir::Value*);
   x86::Vec load(std::span<const ir::Op* const> loads);
   void store(std::span<const ir::Op* const> stores, const x86::Vec&);
 
-  Function& f_;
-  Compiler& cc_;
   const ir::Op& loop_;
   const Packs packs_;
-  const size_t lanes_;
+  const ir::DType type_;
   const bool wide_;  // f64, else f32
   std::vector<x86::Vec> sums_;
   std::unordered_map<const ir::Value*, x86::Vec> packed_;  // by the first value of each

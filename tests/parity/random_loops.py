@@ -499,7 +499,11 @@ def arranged(a: np.ndarray, how: int) -> np.ndarray:
     if a.ndim == 2:
         if how == 1:
             return np.asfortranarray(a)
-        base = np.zeros((N, 2 * N), a.dtype)
+        if how == 3:
+            wide = np.zeros((len(a), a.shape[1] + 3), a.dtype)
+            wide[:, 1:-2] = a
+            return wide[:, 1:-2]
+        base = np.zeros((len(a), 2 * a.shape[1]), a.dtype)
         base[:, ::2] = a
         return base[:, ::2]
     if how == 1:

@@ -12,7 +12,7 @@ import pytest
 from copies import relaid
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_loops import Program
+from random_loops import Program, arranged
 
 import appy
 
@@ -96,19 +96,6 @@ class Writer:
             self.put(depth + 1, f"R[j, i] -= B[k, i] * {self.pick(*sums)}")
         body = "\n".join(self.lines)
         return f"def f(A, B, C, F, G, x, y, z, d, o, O, P, R, alpha, n, m, q):\n{body}\n"
-
-
-def arranged(a: np.ndarray, how: int) -> np.ndarray:
-    """The same numbers in another layout."""
-    if how == 1:
-        return np.asfortranarray(a)
-    if how == 2 and a.ndim == 2:
-        wide = np.zeros((a.shape[0], a.shape[1] + 3), a.dtype)
-        wide[:, 1:-2] = a
-        return wide[:, 1:-2]
-    if how == 3:
-        return np.repeat(a, 2, axis=-1)[..., ::2]
-    return a
 
 
 def arguments(choose) -> dict:

@@ -22,7 +22,7 @@ PAUSE = 0.25  # seconds between two looks
 
 def compiled(folder: Path) -> Callable[[int], float]:
     """`busy` of busy.c: the seconds that so many rounds take. Needs gcc."""
-    function = sides.c_library("busy", folder).busy
+    function = sides.c_library(sides.KERNELS / "busy.c", folder).busy
     function.restype = ctypes.c_double
     sink = ctypes.c_double()
     return lambda n: function(ctypes.c_int64(n), ctypes.byref(sink))

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 import accuracy
 import numpy as np
+from sides import c_library
 
 N = 4096
 C_NAMES = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
@@ -26,7 +26,7 @@ RANGES = {"arcsin": (-1, 1), "arccos": (-1, 1), "arctanh": (-1, 1), "log": (0, 1
           "log10": (0, 100), "log1p": (-1, 100), "sqrt": (0, 100), "arccosh": (1, 100), "gamma": (0.1, 20)}  # fmt: skip
 
 
-def c_library(folder):
+def compiled_by_gcc(folder):
     """f_<function>_<bits>(n, x, out) for every function."""
     lines = ["#include <math.h>"]
     for name in accuracy.FUNCTIONS:
@@ -36,11 +36,9 @@ def c_library(folder):
                 f"void f_{name}_{bits}(long n, const {kind} *restrict x, {kind} *restrict out) "
                 f"{{ for (long i = 0; i < n; i++) out[i] = {call}(x[i]); }}"
             )
-    source, library = Path(folder) / "f.c", Path(folder) / "f.so"
+    source = Path(folder) / "f.c"
     source.write_text("\n".join(lines))
-    flags = ["-O3", "-ffast-math", "-march=native", "-shared", "-fPIC"]
-    subprocess.run(["gcc", *flags, str(source), "-o", str(library), "-lm"], check=True)
-    return ctypes.CDLL(str(library))
+    return c_library(source, source.parent)
 
 
 def sides(name, dtype, library):
@@ -93,10 +91,9 @@ def main():
     kinds = [
         (n, t) for n in options.only for t in (np.float64, np.float32) if t is np.float64 or n not in accuracy.MATH
     ]
-    # First, since loading what gcc makes with -ffast-math turns subnormal numbers off.
     ulps = {(name, dtype): errors(name, dtype, options.points) for name, dtype in kinds}
     with tempfile.TemporaryDirectory() as folder:
-        library = c_library(folder)
+        library = compiled_by_gcc(folder)
         for name in options.only:
             cells = []
             for dtype in (np.float64, np.float32):

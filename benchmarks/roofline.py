@@ -33,7 +33,7 @@ def yardsticks(folder: Path) -> tuple[list, list]:
     import sides
 
     try:
-        lib = sides.c_library("loops", folder)
+        lib = sides.c_library(sides.KERNELS / "loops.c", folder)
     except (OSError, subprocess.CalledProcessError):  # no compiler: NumPy, on one thread
         return [lambda n, a, b, c: np.add(b, c, out=a)], [lambda n, a: np.sum(a)]
 

@@ -14,14 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-HERE = Path(__file__).parent
-C_FLAGS = ("-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC")
+KERNELS = Path(__file__).parent / "kernels"
+C_FLAGS = ("-O3", "-march=native", "-ffast-math", "-fopenmp", "-fPIC")
 
 
-def c_library(name: str, folder: Path) -> ctypes.CDLL:
-    """kernels/`name`.c, compiled on the spot by gcc, which may be missing or fail: OSError, CalledProcessError."""
-    library = folder / f"{name}.so"
-    subprocess.run(["gcc", *C_FLAGS, str(HERE / "kernels" / f"{name}.c"), "-o", str(library), "-lm"], check=True)
+def c_library(source: Path, folder: Path) -> ctypes.CDLL:
+    """`source` compiled on the spot by gcc, which may be missing or fail: OSError, CalledProcessError."""
+    compiled, library = folder / f"{source.stem}.o", folder / f"{source.stem}.so"
+    subprocess.run(["gcc", *C_FLAGS, "-c", str(source), "-o", str(compiled)], check=True)
+    # Apart, since gcc 12 given -ffast-math links what turns subnormal numbers off in the thread that loads the library.
+    subprocess.run(["gcc", "-shared", "-fopenmp", str(compiled), "-o", str(library), "-lm"], check=True)
     return ctypes.CDLL(str(library))
 
 
@@ -31,7 +33,7 @@ def _pointer(a):
 
 def c(suite, folder: Path):
     """loops.c compiled on the spot, with each function taking the arguments of its Python namesake."""
-    lib = c_library("loops", folder)
+    lib = c_library(KERNELS / "loops.c", folder)
     i64, f64, p = ctypes.c_int64, ctypes.c_double, _pointer
 
     def returning(name, kind):

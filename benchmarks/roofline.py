@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-FOOTPRINTS = [1 << k for k in range(17, 30, 2)]  # bytes of the triad's three arrays
+FOOTPRINTS = [1 << k for k in range(17, 32, 2)]  # bytes of the triad's three arrays
 
 
 def best_seconds(call, least=0.15) -> float:
@@ -101,6 +101,17 @@ def measure(device: str, folder: Path) -> dict:
     command = [sys.executable, "-c", code, name, str(folder)]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
+
+
+def best_of(a: dict, b: dict) -> dict:
+    """Of two rooflines measured on one machine at different times: what it could do is the most that it did."""
+    rates = ("bandwidth", "reading", "flops")
+    # Those that were read from a file have sizes as text.
+    tables = [{name: {str(key): rate for key, rate in x[name].items()} for name in rates if name in x} for x in (a, b)]
+    return a | {
+        name: {key: max(rate, tables[1][name].get(key, 0)) for key, rate in table.items()}
+        for name, table in tables[0].items()
+    }
 
 
 def floor(roofline: dict, bytes: int, flops: int, dtype: str, only_reads: bool = False) -> tuple[float, str]:

@@ -15,9 +15,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import os
-import statistics
-import subprocess
 import sys
 import time
 import warnings
@@ -27,6 +24,7 @@ from typing import Any
 import numpy as np
 from scientific.data import MAKERS
 from scientific.kernels import KERNELS
+from without import Side, gain, spread
 
 import appy
 
@@ -93,35 +91,6 @@ def copies(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in arguments)
 
 
-class Side:
-    """A process that has the pass or has not."""
-
-    def __init__(self, form: str, threads: int, tiled: bool) -> None:
-        environment = os.environ | ({} if tiled else {"APPY_DISABLE_PASS": "time_tiles"})
-        command = [sys.executable, __file__, "--child", "--form", form, "--threads", str(threads)]
-        self.process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def ask(self, question: Any = None) -> Any:
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(json.dumps(question) + "\n" if question else "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def close(self) -> None:
-        self.process.communicate()
-
-
-def gain(sides: tuple[Side, Side], question: list[Any], rounds: int) -> dict[str, Any]:
-    for side in sides:
-        side.ask(question)
-    times = [tuple(side.ask() for side in sides) for _ in range(rounds)]
-    tiled, plain = (statistics.median(t) for t in zip(*times, strict=True))
-    low, middle, high = statistics.quantiles([b / a for a, b in times], n=4)
-    return {"tiled": tiled, "plain": plain, "gain": middle, "quartiles": [low, high]}
-
-
 def per_element(side: Side, question: list[Any], rounds: int) -> float:
     """Seconds an element and step, the best of the calls."""
     elements = side.ask(question)
@@ -141,8 +110,9 @@ def main() -> None:
     if given.child:
         return child(given.form, given.threads)
     caches = [cache_bytes(level) for level in (1, 2)]
-    pair = Side(given.form, given.threads, True), Side(given.form, given.threads, False)
-    alone = Side(given.form, 1, False)
+    command = [sys.executable, __file__, "--child", "--form", given.form, "--threads"]
+    pair = Side([*command, str(given.threads)]), Side([*command, str(given.threads)], without="time_tiles")
+    alone = Side([*command, "1"], without="time_tiles")
     print(
         f"{'':12}{'tiled':>9}{'without':>9}  {'gain':20}{'ns':>9}{'from L2':>9}{'from L1':>9}{'at most':>9}{'beyond it':>11}",
         flush=True,
@@ -156,9 +126,8 @@ def main() -> None:
         row["beyond"] = gain(pair, [name, "larger", given.preset], given.rounds)
         rows[name] = row
         ns = "".join(f"{s * 1e9:9.3f}" for s in row["seconds"])
-        spread = "{:.2f} [{:.2f}, {:.2f}]".format(row["gain"], *row["quartiles"])
         print(
-            f"{name:12}{row['tiled'] * 1e3:9.2f}{row['plain'] * 1e3:9.2f}  {spread:20}{ns}"
+            f"{name:12}{row['with'] * 1e3:9.2f}{row['without'] * 1e3:9.2f}  {spread(row):20}{ns}"
             f"{row['at_most']:9.2f}{row['beyond']['gain']:11.2f}",
             flush=True,
         )

@@ -7,7 +7,7 @@
 #include "cpu/function.h"
 #include "cpu/privatise.h"
 #include "cpu/vector_loop.h"
-#include "ir/regular.h"
+#include "passes/regular.h"
 
 namespace appy::cpu {
 
@@ -30,10 +30,10 @@ Dealing dealing_of(const ir::Op& loop) {
   if (l.schedule != ir::Schedule::automatic) {
     return l.schedule == ir::Schedule::dynamic ? Dealing::in_turn : Dealing::shares;
   }
-  const ir::Iterations iterations = ir::compare_iterations(loop);
-  if (iterations == ir::Iterations::unlike) return Dealing::in_turn;
+  const passes::Iterations iterations = passes::compare_iterations(loop);
+  if (iterations == passes::Iterations::unlike) return Dealing::in_turn;
   // Those are blocks and tiles. A part of a loop in lanes may be no multiple of a vector.
-  return iterations == ir::Iterations::alike && !l.simd ? Dealing::stretches : Dealing::shares;
+  return iterations == passes::Iterations::alike && !l.simd ? Dealing::stretches : Dealing::shares;
 }
 
 /// The views that workers may have private copies of; empty where an atomic's target is not one of them.

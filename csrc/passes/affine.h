@@ -19,6 +19,7 @@ struct Affine {
   InlineVector<std::pair<const ir::Value*, Wide>, 4> terms;
 
   bool is_constant() const { return terms.empty(); }
+  bool operator==(const Affine&) const = default;
   /// The coefficient of a value, 0 if it does not occur.
   Wide coef(const ir::Value&) const;
   /// *this += factor * other.

@@ -18,6 +18,7 @@
 #include "passes/loops.h"
 #include "passes/overlap.h"
 #include "passes/range.h"
+#include "passes/row_nest.h"
 #include "passes/subscripts.h"
 
 namespace appy::passes {
@@ -41,30 +42,6 @@ constexpr double kLoad = 2;
 constexpr double kWorthIt = 0.95, kSaved = kLoad;
 /// Rows for each worker, so that groups of them can be dealt out evenly, and workers where nobody said how many.
 constexpr int64_t kRowsEach = 8, kWorkers = 4;
-
-/// A loop in lanes, with none inside, that loads, computes and stores.
-bool is_row(const Op& op) {
-  if (!is_for(op) || !op.loop->simd || constant(*op.operands[2]) != 1 || !left_by_yield_only(op)) return false;
-  bool plain = true, stores = false;
-  for (const Op* at = body_of(op).first; at; at = at->next) {
-    stores |= at->code == Opcode::store_;
-    plain &= ir::is_pure(at->code) || at->code == Opcode::load_ || at->code == Opcode::store_ ||
-             at->code == Opcode::poll_ || at->code == Opcode::yield_;
-  }
-  const auto& carried = op.loop->carried;
-  return plain && stores && std::all_of(carried.begin(), carried.end(), [](const ir::Carried& c) {
-           return c.combiner == ir::Combiner::last_;
-         });
-}
-
-/// Nothing but the loop inside, and what computes for it.
-bool is_perfect(const Op& loop, const Op& inner) {
-  for (const Op* op = body_of(loop).first; op; op = op->next) {
-    if (op == &inner || op->code == Opcode::load_ || op->code == Opcode::poll_ || op->code == Opcode::yield_) continue;
-    if (!ir::is_pure(op->code)) return false;
-  }
-  return true;
-}
 
 /// Does each iteration of the loop have elements of its own?
 bool stores_elsewhere(const Op& row, const Op& loop) {

@@ -251,6 +251,16 @@ def test_the_floor_is_of_memory_or_of_arithmetic():
     assert roofline.floor_of(LIMITS, row) == (10**9 / 1e10, "memory")
 
 
+def test_of_two_rooflines_the_higher_rates_count():
+    first = {"bandwidth": {"8": 5.0, "64": 2.0}, "reading": {"64": 3.0}, "flops": {"float64": 7.0}, "device": "x"}
+    again = {"bandwidth": {8: 4.0, 64: 3.0}, "reading": {64: 2.0}, "flops": {"float64": 8.0}, "device": "x"}
+    assert roofline.best_of(first, again) == {
+        "bandwidth": {"8": 5.0, "64": 3.0}, "reading": {"64": 3.0}, "flops": {"float64": 8.0}, "device": "x",
+    }  # fmt: skip
+    del first["reading"], again["reading"]
+    assert "reading" not in roofline.best_of(first, again)
+
+
 @pytest.mark.parametrize(
     ("mine", "theirs", "interval", "want"),
     [

@@ -55,12 +55,13 @@ def nest(function, *args) -> list[str]:
 
 
 def subscript_of_inner(function, *args) -> list[int]:
-    """For each loop around the first store, outermost first, which dimension of the stored array it runs over."""
+    """For each loop around the first store, outermost first, which dimension of the stored array it runs over; not for
+    those over groups and strips of them."""
     text = appy.lower(function, *args).text(optimised=True)
     store = re.search(r"store %\d+, %\w+\[(.*)\]", text)
     variables = re.findall(r"for .*?(%\d+) = ", text[: store.start()])
     row = store[1].split(", ")
-    return [next(d for d, r in enumerate(row) if re.search(rf"{re.escape(v)}\b", r)) for v in variables]
+    return [d for v in variables for d, r in enumerate(row) if re.search(rf"{re.escape(v)}\b", r)]
 
 
 def matrices(m=13, n=19):

@@ -5,7 +5,7 @@
 
 #include "ir/ir.h"
 
-namespace appy::ir {
+namespace appy::passes {
 
 enum class Iterations : uint8_t {
   same,    // bounds of the loops inside are known before the loop
@@ -15,6 +15,6 @@ enum class Iterations : uint8_t {
 
 /// As far as bounds tell. One that only the loop's ends reach, as in `for k in range(i, min(i + 8, n))`, makes no
 /// difference.
-Iterations compare_iterations(const Op& loop);
+Iterations compare_iterations(const ir::Op& loop);
 
-}  // namespace appy::ir
+}  // namespace appy::passes

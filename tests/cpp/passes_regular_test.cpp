@@ -1,19 +1,19 @@
 #include <gtest/gtest.h>
 
-#include "ir/regular.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "passes/regular.h"
 
-namespace appy::ir {
+namespace appy::passes {
 namespace {
 
 /// A loop over %i from %zero to %n with these lines in it.
 Iterations iterations(const std::string& lines, const std::string& step = "%one") {
-  const auto graph = parse(
+  const auto graph = ir::parse(
       "region @r(%n: i64, %m: i64, %on: bool, %x: i64[1,c]) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n"
       "  %eight = const 8 : i64\n  %minus = const -1 : i64\n  for parallel annotated %i = %zero to %n step " +
       step + " {\n" + lines + "    yield\n  }\n  yield\n}\n");
-  EXPECT_EQ(verify(*graph), "") << lines;
+  EXPECT_EQ(ir::verify(*graph), "") << lines;
   return compare_iterations(*graph->body->last->prev);
 }
 
@@ -83,4 +83,4 @@ TEST(Regular, NotLoopsThatAreLeftEarly) {
 }
 
 }  // namespace
-}  // namespace appy::ir
+}  // namespace appy::passes

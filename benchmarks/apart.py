@@ -18,6 +18,7 @@ import sides
 ROUNDS = 150_000  # some 0.5 ms
 SHARED = 1.35  # times as long, from which on others take part of the core
 PAUSE = 0.25  # seconds between two looks
+LONG = 2.0  # seconds of a sample that has all states in it, and is not worth another one
 
 
 def compiled(folder: Path) -> Callable[[int], float]:
@@ -66,12 +67,13 @@ class Apart:
 
     def sample(self, take: Callable[[], float | dict]) -> tuple[float | dict, bool]:
         """What `take` gives, and whether processors were apart before and after it; it is called again until they were,
-        or it gives what failed instead of a time, or patience ends."""
+        or it takes long, or gives what failed instead of a time, or patience ends."""
         while True:
             before = self.wait()
             begin = time.monotonic()
             taken = take()
             apart = before and self.look() <= SHARED
-            if apart or isinstance(taken, dict) or self.left <= 0:
+            seconds = time.monotonic() - begin
+            if apart or isinstance(taken, dict) or seconds > LONG or self.left <= 0:
                 return taken, apart
-            self.left -= time.monotonic() - begin
+            self.left -= seconds

@@ -60,6 +60,12 @@ def test_patience_ends():
     assert apart.Apart(m.look, 1e-3, m.sleep).sample(m.take) == (2, False)
 
 
+def test_a_long_sample_is_not_taken_again(monkeypatch):
+    monkeypatch.setattr(apart, "LONG", 1e-3)
+    m = Machine(1.0, 2.0, 1.0)
+    assert apart.Apart(m.look, 10, m.sleep).sample(m.take) == (1, False)
+
+
 def test_what_failed_is_not_taken_again():
     failed = {"failed": "its process ended with 1"}
     m = Machine(1.0, 2.0)

@@ -54,7 +54,8 @@ def long_lines(a, b):
 
 
 RUNS = {
-    f.__name__: (f, appy.jit(strict=True)(f)) for f in (seven_points, limited, in_turns, order_of_lines, long_lines)
+    f.__name__: (f, appy.jit(strict=True, threads=2)(f))
+    for f in (seven_points, limited, in_turns, order_of_lines, long_lines)
 }
 # Planes are large in the first four; then they are few, small, or have too long lines.
 SHAPES = [(20, 151, 1200), (21, 150, 2601), (18, 403, 457), (33, 71, 2001), (9, 170, 900), (40, 20, 33), (20, 5, 70000)]
@@ -74,7 +75,7 @@ def test_strips_compute_what_numpy_does(name, shape, dtype):
         np.testing.assert_array_equal(x, y)
 
 
-@appy.jit(strict=True)
+@appy.jit(strict=True, threads=2)  # each of which has planes enough
 def neighbours(a, b):
     # pragma 0=>parallel 2=>simd
     b[1:-1, :, :] = a[2:, :, :] - a[:-2, :, :]

@@ -47,7 +47,6 @@ constexpr int64_t kMost = int64_t{1} << 30;
 /// Accesses to one array whose subscripts differ by constants: the first and the last plane and line that they reach.
 struct Window {
   const Op* access = nullptr;
-  size_t plane = 0, line = 0;  // dimensions
   Wide first_plane = 0, last_plane = 0, first_line = 0, last_line = 0;
 
   Wide planes() const { return last_plane - first_plane + 1; }
@@ -72,11 +71,10 @@ class Planes {
   bool run() {
     if (!find_nest()) return false;
     find_windows();
-    if (bytes_ == 0) return false;
+    if (element_ == 0) return false;
     b_.set_loc(planes_->loc);
     b_.set_before(planes_);
-    Value* worth = measure();
-    return with_versions(b_, *planes_, worth, [&](Op& choice) {
+    return with_versions(b_, *planes_, pays(), [&](Op& choice) {
       remark(graph_, ir::Severity::note, kStage, planes_->loc,
              "where planes are large, the loop at " + line_of(graph_, planes_->loc) +
                  " runs in groups, each by strips of the one at " + line_of(graph_, lines_->loc));
@@ -122,8 +120,7 @@ class Planes {
     return true;
   }
 
-  /// Those of which iterations read each other's planes, with the bytes that an element of each line has in all of
-  /// them.
+  /// Those of which iterations read each other's planes.
   void find_windows() {
     std::vector<Window> windows;
     for (const Op* op = body_of(row_).first; op; op = op->next) {
@@ -133,7 +130,7 @@ class Planes {
       if (w.planes() <= step_ || w.planes() > kMost || w.last_line - w.first_line > kMost) continue;
       most_planes_ = std::max(most_planes_, static_cast<int64_t>(w.planes()));
       beside_ = std::max(beside_, static_cast<int64_t>(w.last_line - w.first_line));
-      bytes_ += static_cast<int64_t>(w.planes()) * ir::size_of(w.access->view()->type.dtype);
+      element_ += static_cast<int64_t>(w.planes()) * ir::size_of(w.access->view()->type.dtype);
     }
   }
 
@@ -149,7 +146,7 @@ class Planes {
       w.last_line = std::max(w.last_line, l);
       return;
     }
-    windows.push_back({&access, *plane, *line, p, p, l, l});
+    windows.push_back({&access, p, p, l, l});
   }
 
   static bool differ_by_constants(const Op& a, const Op& b) {
@@ -160,28 +157,36 @@ class Planes {
     return true;
   }
 
-  /// How long strips and groups are; a condition: they pay.
-  Value* measure() {
-    Value* line = b_.i64(bytes_);
-    for (const Op* loop : inside_) line = bounded(b_.op(Opcode::mul_, {line, bounded(emit_trips(b_, *loop))}));
-    Value* lines = bounded(emit_trips(b_, *lines_));
-    Value* room = b_.op(Opcode::floordiv_, {b_.i64(sizes_.bytes), b_.op(Opcode::pymax_, {line, b_.i64(1)})});
-    Value* fit = b_.op(Opcode::sub_, {room, b_.i64(beside_)});
-    Value* strips = emit_ceiling(b_, lines, b_.op(Opcode::pymax_, {fit, b_.i64(1)}));
-    strip_ = emit_ceiling(b_, lines, b_.op(Opcode::pymax_, {strips, b_.i64(1)}));
-    const bool in_lanes = lines_ == &row_;
-    if (in_lanes) strip_ = multiple(strip_, sizes_.multiple);
-
-    const int64_t workers = std::max(1, graph_.workers), least = kLeastPlanes * ((most_planes_ + step_ - 1) / step_);
-    Value* planes = emit_trips(b_, *planes_);
-    Value* each = emit_ceiling(b_, planes, b_.i64(workers * kGroups));
-    group_ = b_.op(Opcode::mul_, {b_.op(Opcode::pymax_, {each, b_.i64(least)}), b_.i64(step_)});
-
-    Value* large = b_.op(Opcode::gt_, {b_.op(Opcode::mul_, {line, lines}), b_.i64(sizes_.worth)});
-    Value* long_enough = b_.op(Opcode::ge_, {fit, b_.i64(in_lanes ? sizes_.lanes : sizes_.lines)});
-    Value* many = b_.op(Opcode::ge_, {planes, b_.i64(workers * least)});
-    return b_.op(Opcode::and_, {b_.op(Opcode::and_, {large, long_enough}), many});
+  /// A condition: planes are large, strips not too short, and planes enough for all workers. It has no divisions, which
+  /// entries would compute where the sizes they have are settled.
+  Value* pays() {
+    bytes_ = b_.i64(element_);
+    for (const Op* loop : inside_) bytes_ = bounded(b_.op(Opcode::mul_, {bytes_, bounded(emit_trips(b_, *loop))}));
+    line_count_ = bounded(emit_trips(b_, *lines_));
+    plane_count_ = emit_trips(b_, *planes_);
+    Value* least_lines = b_.i64(beside_ + (in_lanes() ? sizes_.lanes : sizes_.lines));
+    Value* large = b_.op(Opcode::gt_, {b_.op(Opcode::mul_, {bytes_, line_count_}), b_.i64(sizes_.worth)});
+    Value* fit = b_.op(Opcode::le_, {b_.op(Opcode::mul_, {bytes_, least_lines}), b_.i64(sizes_.bytes)});
+    Value* many = b_.op(Opcode::ge_, {plane_count_, b_.i64(workers() * least_planes())});
+    return b_.op(Opcode::and_, {b_.op(Opcode::and_, {large, fit}), many});
   }
+
+  /// Lines of a strip: as many as fit, or less, so that all strips are about as long.
+  Value* strip() {
+    Value* room = b_.op(Opcode::floordiv_, {b_.i64(sizes_.bytes), at_least_one(bytes_)});
+    Value* fit = at_least_one(b_.op(Opcode::sub_, {room, b_.i64(beside_)}));
+    Value* even = emit_ceiling(b_, line_count_, at_least_one(emit_ceiling(b_, line_count_, fit)));
+    return in_lanes() ? multiple(even, sizes_.multiple) : even;
+  }
+  Value* group() {
+    Value* each = emit_ceiling(b_, plane_count_, b_.i64(workers() * kGroups));
+    return b_.op(Opcode::mul_, {b_.op(Opcode::pymax_, {each, b_.i64(least_planes())}), b_.i64(step_)});
+  }
+
+  bool in_lanes() const { return lines_ == &row_; }
+  int64_t workers() const { return std::max(1, graph_.workers); }
+  int64_t least_planes() const { return kLeastPlanes * ((most_planes_ + step_ - 1) / step_); }
+  Value* at_least_one(Value* v) { return b_.op(Opcode::pymax_, {v, b_.i64(1)}); }
   Value* multiple(Value* v, int64_t of) { return b_.op(Opcode::mul_, {emit_ceiling(b_, v, b_.i64(of)), b_.i64(of)}); }
   Value* bounded(Value* v) { return b_.op(Opcode::pymin_, {v, b_.i64(kMost)}); }
 
@@ -196,12 +201,13 @@ class Planes {
     in_order.annotated = lines.loop->annotated;
     planes.loop->parallel = false;
 
-    Op& groups = *b_.for_loop(planes.operands[0], planes.operands[1], group_, {}, std::move(on_workers));
+    Value *many_planes = group(), *many_lines = strip();
+    Op& groups = *b_.for_loop(planes.operands[0], planes.operands[1], many_planes, {}, std::move(on_workers));
     b_.set_block(&body_of(groups));
-    Value* end = end_of(b_, induction(groups), group_, planes);
-    Op& strips = *b_.for_loop(lines.operands[0], lines.operands[1], strip_, {}, std::move(in_order));
+    Value* end = end_of(b_, induction(groups), many_planes, planes);
+    Op& strips = *b_.for_loop(lines.operands[0], lines.operands[1], many_lines, {}, std::move(in_order));
     b_.set_block(&body_of(strips));
-    lines.operands[1] = end_of(b_, induction(strips), strip_, lines);
+    lines.operands[1] = end_of(b_, induction(strips), many_lines, lines);
     lines.operands[0] = induction(strips);
     put_into(strips, planes, induction(groups), end);
     b_.yield({});
@@ -217,8 +223,10 @@ class Planes {
   Op *planes_ = nullptr, *lines_ = nullptr;  // `lines_` stands in `planes_`, and is the row where planes are lines
   std::vector<Op*> inside_;                  // loops inside `lines_`
   int64_t step_ = 1;                         // planes that an iteration has: two where rows run together
-  int64_t bytes_ = 0, most_planes_ = 1, beside_ = 0;
-  Value *strip_ = nullptr, *group_ = nullptr;
+  int64_t element_ = 0;                      // bytes that one of a line has in all planes read together
+  int64_t most_planes_ = 1;                  // of an array read together
+  int64_t beside_ = 0;                       // lines that a strip reads of its neighbours
+  Value *bytes_ = nullptr, *line_count_ = nullptr, *plane_count_ = nullptr;  // of a line in all planes
 };
 
 }  // namespace

@@ -454,7 +454,7 @@ class Blocker {
     return upper_ ? most(bound, cap_) : least(bound, cap_);
   }
   Value* extent(Value* from, Value* to) { return most(sub(to, from), b_.i64(0)); }
-  Value* multiple(Value* n, int64_t of) { return mul(ceiling(n, b_.i64(of)), b_.i64(of)); }
+  Value* multiple(Value* n, int64_t of) { return emit_multiple(b_, n, of); }
   Value* ceiling(Value* n, Value* by) { return emit_ceiling(b_, n, by); }
   Value* add(Value* x, Value* y) { return b_.op(Opcode::add_, {x, y}); }
   Value* sub(Value* x, Value* y) { return b_.op(Opcode::sub_, {x, y}); }

@@ -163,7 +163,7 @@ class Rows {
   bool run() {
     bool changed = false;
     for (Op* loop : for_loops(graph_)) {
-      if (is_row(*loop)) changed |= nest(*loop);
+      if (is_row_in_lanes(*loop)) changed |= nest(*loop);
     }
     return changed;
   }

@@ -245,6 +245,11 @@ Value* emit_ceiling(Builder& b, Value* n, Value* by) {
   return b.op(Opcode::floordiv_, {b.op(Opcode::sub_, {b.op(Opcode::add_, {n, by}), one}), by});
 }
 
+Value* emit_multiple(Builder& b, Value* n, int64_t of) {
+  Value* count = emit_ceiling(b, n, b.i64(of));
+  return b.op(Opcode::mul_, {count, b.i64(of)});
+}
+
 Value* emit_trips(Builder& b, const Op& loop) {
   Value *lower = loop.operands[0], *upper = loop.operands[1], *step = loop.operands[2];
   Value* runs = emit_runs(b, loop);

@@ -112,6 +112,8 @@ ir::Value* emit_trips(ir::Builder&, const ir::Op& for_loop);
 ir::Value* emit_distance(ir::Builder&, ir::Value* low, ir::Value* high);
 /// Emits n / by, rounded up.
 ir::Value* emit_ceiling(ir::Builder&, ir::Value* n, ir::Value* by);
+/// Emits the least multiple of a number that is no less than n.
+ir::Value* emit_multiple(ir::Builder&, ir::Value* n, int64_t of);
 /// Emits a loop by steps of one that carries nothing; `fill(variable)` emits its body. The builder goes on behind it.
 template <class F>
 ir::Op* emit_loop(ir::Builder& b, ir::Value* low, ir::Value* high, ir::Loop kind, F&& fill) {

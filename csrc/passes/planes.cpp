@@ -87,12 +87,13 @@ class Planes {
  private:
   /// From the row outwards to the loop that workers share.
   bool find_nest() {
-    if (!is_row(row_) || !row_.results.empty()) return false;
+    if (!is_row_in_lanes(row_) || !row_.results.empty()) return false;
     lines_ = &row_;
     for (Op* loop = ir::enclosing_loop(*row_.parent); loop; loop = ir::enclosing_loop(*loop->parent)) {
       if (!is_for(*loop) || !loop->results.empty() || !is_perfect(*loop, *lines_)) return false;
       if (loop->loop->parallel) {
         planes_ = loop;
+        step_ = constant(*loop->operands[2]).value_or(0);
         break;
       }
       if (!left_by_yield_only(*loop)) return false;
@@ -102,9 +103,8 @@ class Planes {
     return planes_ && may_be_divided();
   }
 
-  bool may_be_divided() {
+  bool may_be_divided() const {
     const ir::Loop& kind = *planes_->loop;
-    step_ = constant(*planes_->operands[2]).value_or(0);
     if (kind.simd || kind.schedule != ir::Schedule::automatic || kind.chunk != 0 || kind.collapse != 1 || step_ < 1 ||
         step_ > kMostAtATime || !ordered_by_accesses_only(*planes_) || constant(*lines_->operands[2]) != 1) {
       return false;
@@ -176,7 +176,7 @@ class Planes {
     Value* room = b_.op(Opcode::floordiv_, {b_.i64(sizes_.bytes), at_least_one(bytes_)});
     Value* fit = at_least_one(b_.op(Opcode::sub_, {room, b_.i64(beside_)}));
     Value* even = emit_ceiling(b_, line_count_, at_least_one(emit_ceiling(b_, line_count_, fit)));
-    return in_lanes() ? multiple(even, sizes_.multiple) : even;
+    return in_lanes() ? emit_multiple(b_, even, sizes_.multiple) : even;
   }
   Value* group() {
     Value* each = emit_ceiling(b_, plane_count_, b_.i64(workers() * kGroups));
@@ -187,7 +187,6 @@ class Planes {
   int64_t workers() const { return std::max(1, graph_.workers); }
   int64_t least_planes() const { return kLeastPlanes * ((most_planes_ + step_ - 1) / step_); }
   Value* at_least_one(Value* v) { return b_.op(Opcode::pymax_, {v, b_.i64(1)}); }
-  Value* multiple(Value* v, int64_t of) { return b_.op(Opcode::mul_, {emit_ceiling(b_, v, b_.i64(of)), b_.i64(of)}); }
   Value* bounded(Value* v) { return b_.op(Opcode::pymin_, {v, b_.i64(kMost)}); }
 
   void divide() {

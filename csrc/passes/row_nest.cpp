@@ -9,7 +9,7 @@ namespace appy::passes {
 using ir::Op;
 using ir::Opcode;
 
-bool is_row(const Op& op) {
+bool is_row_in_lanes(const Op& op) {
   if (!is_for(op) || !op.loop->simd || constant(*op.operands[2]) != 1 || !left_by_yield_only(op)) return false;
   bool plain = true, stores = false;
   for (const Op* at = body_of(op).first; at; at = at->next) {

@@ -6,7 +6,7 @@
 namespace appy::passes {
 
 /// A loop in lanes, with none inside, that loads, computes and stores.
-bool is_row(const ir::Op&);
+bool is_row_in_lanes(const ir::Op&);
 /// Nothing but the loop inside, and what computes for it.
 bool is_perfect(const ir::Op& loop, const ir::Op& inner);
 

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "ir/text.h"
+#include "ir/verify.h"
 #include "passes_compare.h"
 #include "passes_random.h"
 
@@ -65,6 +68,34 @@ inline bool same_bits(const ir::Graph& before, const ir::Graph& after) {
     EXPECT_EQ(a.buffers(), b.buffers()) << "trial " << trial;
   }
   return any;
+}
+
+struct Tried {
+  int changed = 0;  // graphs
+  int run = 0;      // of those
+};
+
+/// The pass, `change(graph, seed)`, on so many nests of the writer: what it changes keeps its bits, and what it says it
+/// has not changed stays as it was. Ends with the first failure.
+template <class Nests, class F>
+Tried change_nests(int count, F&& change) {
+  Tried tried;
+  for (int seed = 0; seed < count && !testing::Test::HasFailure(); ++seed) {
+    const std::string text = Nests(static_cast<uint64_t>(seed)).make();
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
+    const auto before = ir::parse(text);
+    EXPECT_EQ(ir::verify(*before), "");
+    const auto after = ir::clone(*before);
+    if (!change(*after, seed)) {
+      EXPECT_EQ(ir::print(*after), ir::print(*before));
+      continue;
+    }
+    ++tried.changed;
+    EXPECT_EQ(ir::verify(*after), "");
+    if (!testing::Test::HasFailure()) tried.run += same_bits(*before, *after);
+    if (testing::Test::HasFailure()) std::fprintf(stderr, "%s\n", ir::print(*after).c_str());
+  }
+  return tried;
 }
 
 }  // namespace appy::passes

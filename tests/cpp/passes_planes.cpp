@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "ir/text.h"
-#include "ir/verify.h"
 #include "passes/planes.h"
 #include "passes_nests.h"
 
@@ -75,26 +73,10 @@ class Nests : NestWriter {
 
 TEST(Planes, RandomNestsKeepTheirBits) {
   const int count = env("APPY_FUZZ_COUNT", 3000);
-  int divided = 0, run = 0;
-  for (int seed = 0; seed < count; ++seed) {
-    const std::string text = Nests(static_cast<uint64_t>(seed)).make();
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
-    const auto before = ir::parse(text);
-    ASSERT_EQ(ir::verify(*before), "");
-    const auto after = ir::clone(*before);
+  const auto [divided, run] = change_nests<Nests>(count, [](ir::Graph& graph, int seed) {
     const int64_t bytes = 400 << seed % 4;
-    if (!by_strips(*after, {.bytes = bytes, .worth = bytes / 2, .lines = 1, .lanes = 1, .multiple = 4})) {
-      ASSERT_EQ(ir::print(*after), ir::print(*before));
-      continue;
-    }
-    ++divided;
-    ASSERT_EQ(ir::verify(*after), "") << ir::print(*after);
-    run += same_bits(*before, *after);
-    if (testing::Test::HasFailure()) {
-      std::fprintf(stderr, "%s\n", ir::print(*after).c_str());
-      return;
-    }
-  }
+    return by_strips(graph, {.bytes = bytes, .worth = bytes / 2, .lines = 1, .lanes = 1, .multiple = 4});
+  });
   EXPECT_GT(divided, count / 4);
   EXPECT_LT(divided, count - count / 20);
   EXPECT_GT(run, divided / 2);

@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "ir/text.h"
-#include "ir/verify.h"
 #include "passes/pass.h"
 #include "passes/right_looking.h"
 #include "passes_nests.h"
@@ -90,25 +88,8 @@ class Nests : NestWriter {
 
 TEST(RightLooking, RandomNestsKeepTheirBits) {
   const int count = env("APPY_FUZZ_COUNT", 6000);
-  int tiled = 0, run = 0;
-  for (int seed = 0; seed < count; ++seed) {
-    const std::string text = Nests(static_cast<uint64_t>(seed)).make();
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
-    const auto before = ir::parse(text);
-    ASSERT_EQ(ir::verify(*before), "");
-    const auto after = ir::clone(*before);
-    if (!tile_right_looking(*after, 2 + seed % 4)) {
-      ASSERT_EQ(ir::print(*after), ir::print(*before));
-      continue;
-    }
-    ++tiled;
-    ASSERT_EQ(ir::verify(*after), "") << ir::print(*after);
-    run += same_bits(*before, *after);
-    if (testing::Test::HasFailure()) {
-      std::fprintf(stderr, "%s\n", ir::print(*after).c_str());
-      return;
-    }
-  }
+  const auto [tiled, run] =
+      change_nests<Nests>(count, [](ir::Graph& graph, int seed) { return tile_right_looking(graph, 2 + seed % 4); });
   EXPECT_GT(tiled, count / 50);
   EXPECT_GT(run, tiled / 4);
   std::printf("%d graphs tiled, %d of them run\n", tiled, run);

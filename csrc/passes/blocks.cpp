@@ -11,6 +11,8 @@
 // 2. Each column's steps keep their order, so sums are added up as they were.
 // 3. What a row computes for its loops is computed again in each of its parts: nothing of it is read from what rows
 //    write.
+#include "passes/blocks.h"
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -20,9 +22,9 @@
 #include <vector>
 
 #include "ir/builder.h"
+#include "passes/block_nest.h"
 #include "passes/column_panels.h"
 #include "passes/copier.h"
-#include "passes/jam_order.h"
 #include "passes/loops.h"
 #include "passes/range.h"
 #include "passes/subscripts.h"
@@ -43,11 +45,8 @@ constexpr std::string_view kStage = "blocks";
 constexpr int64_t kBlockBytes = 256 << 10, kGroupBytes = 512 << 10, kWorthIt = 512 << 10;
 /// Steps of a block, and rows of a group at most: as many as jam in groups of four or six.
 constexpr int64_t kSteps = 128, kRows = 120;
-/// All that is read for columns, for less of which it is not copied to panels; rows for each worker, for fewer of which
-/// neither; columns of a panel, panels that are copied together, for so many rows at most, and their steps where the
-/// sums are elements or, at most, where they are values.
-constexpr int64_t kWorthPanels = 4 << 20, kRowsForPanels = 36, kPanel = 32, kPanels = 4, kRowsOfPanels = 960,
-                  kBlocksForValues = 8, kStepsOfPanel = 512, kDeepest = 1 << 14;
+/// Iterations over steps and columns that use what a row computes for them.
+constexpr int64_t kBlocksForValues = 8;
 /// Groups for each worker, at least, as long as they have twice as many rows as jam, or as many where there are no
 /// blocks.
 constexpr int64_t kGroups = 8;
@@ -55,41 +54,17 @@ constexpr int64_t kGroups = 8;
 /// together.
 constexpr int64_t kJammed = 12, kColumns = 12, kLanes = 64, kLine = 16;
 
-/// Rows around columns around steps that add up: into a value, or, column by column, into an element.
-struct Nest {
-  Op *rows = nullptr, *columns = nullptr, *steps = nullptr;
-  bool in_lanes = false;  // columns are lanes, and each step stores
-  int64_t bytes = 0;      // read for a column and a step
-  int64_t row_bytes = 0;  // the same for a row
-};
-
-bool is_plain_loop(const Op& op) { return is_simple_for(op) && op.results.empty(); }
-
-bool depends(const Value& v, const Value& on, std::set<const Value*>& seen) {
-  if (&v == &on) return true;
-  if (!v.op || !seen.insert(&v).second) return false;
-  return std::any_of(v.op->operands.begin(), v.op->operands.end(),
-                     [&](const Value* operand) { return depends(*operand, on, seen); });
-}
-
-/// Does the element depend on which iteration of the loop it is?
-bool follows(const Op& access, const Op& loop) {
-  std::set<const Value*> seen;
-  return std::any_of(access.terms().begin(), access.terms().end(),
-                     [&](const Value* term) { return depends(*term, *induction(loop), seen); });
-}
-
 class Blocker {
   enum class Part : uint8_t { before, columns, behind };
 
  public:
-  explicit Blocker(ir::Graph& graph) : graph_(graph), b_(graph) {}
+  Blocker(ir::Graph& graph, const PanelSizes& sizes) : graph_(graph), sizes_(sizes), b_(graph) {}
 
   bool run(Block& block) {
     bool changed = false;
     for (Op *op = block.first, *next; op; op = next) {
       next = op->next;
-      const auto nest = find(*op);
+      const auto nest = find_block_nest(*op);
       if (nest && divide(*nest)) {
         changed = true;
         continue;
@@ -101,65 +76,7 @@ class Blocker {
   }
 
  private:
-  static std::optional<Nest> find(Op& rows) {
-    if (!is_plain_loop(rows) || !rows.loop->parallel || rows.loop->simd || rows.loop->chunk != 0 ||
-        !has_plain_body(rows))
-      return {};
-    for (Op* op = body_of(rows).first; op; op = op->next) {
-      Nest nest{&rows, op};
-      if (is_nest(nest)) return nest;
-    }
-    return {};
-  }
-
-  static bool is_nest(Nest& nest) {
-    if (!is_plain_loop(*nest.columns)) return false;
-    for (Op* op = body_of(*nest.columns).first; op; op = op->next) {
-      if (!is_for(*op)) continue;
-      if (nest.steps) return false;
-      nest.steps = op;
-    }
-    if (!nest.steps || has_inner_loop(*nest.steps) || constant(*nest.steps->operands[2]) != 1) return false;
-    const Op& rows = *nest.rows;
-    for (size_t k = 0; k < 2; ++k) {
-      if (!visible_before(*nest.steps->operands[k], rows)) return false;
-    }
-    nest.in_lanes = nest.columns->loop->simd && nest.steps->results.empty() && updates(nest);
-    const bool one_sum = nest.steps->results.size() == 1 && adds_up(*nest.steps);
-    return (nest.in_lanes || one_sum) && reads_again(nest);
-  }
-
-  /// Each column has nothing but its steps, which store to one element that is the column's own, and what it computes
-  /// for them does not change with that.
-  static bool updates(const Nest& nest) {
-    if (nest.steps->loop->simd || !left_by_yield_only(*nest.steps)) return false;
-    bool plain = true;
-    for (const Op* op = body_of(*nest.columns).first; op; op = op->next) {
-      const bool load = op->code == Opcode::load_ && !writes_to(body_of(*nest.columns), *op->view());
-      plain &=
-          op == nest.steps || ir::is_pure(op->code) || load || op->code == Opcode::yield_ || op->code == Opcode::poll_;
-    }
-    int stores = 0;
-    ir::walk(body_of(*nest.columns), [&](const Op& op) {
-      if (op.code == Opcode::if_) plain = false;
-      if (op.code != Opcode::store_) return;
-      ++stores;
-      plain &= runs_along(op, *induction(*nest.columns)) && !follows(op, *nest.steps);
-    });
-    return plain && stores == 1;
-  }
-
-  /// Steps read of a matrix what the column and the step say, and each row the same.
-  static bool reads_again(Nest& nest) {
-    ir::walk(body_of(*nest.steps), [&](const Op& op) {
-      if (op.code != Opcode::load_ || !follows(op, *nest.steps)) return;
-      const bool of_row = follows(op, *nest.rows), of_column = follows(op, *nest.columns);
-      if (of_row != of_column) (of_row ? nest.row_bytes : nest.bytes) += ir::size_of(op.result()->type.dtype);
-    });
-    return nest.bytes > 0;
-  }
-
-  bool divide(const Nest& nest) {
+  bool divide(const BlockNest& nest) {
     nest_ = nest;
     if (!bounds_fit() || !find_bounds() || !may_repeat()) return false;
     Op& rows = *nest.rows;
@@ -169,7 +86,7 @@ class Blocker {
     b_.set_loc(rows.loc);
     b_.set_before(&rows);
     measure();
-    if (triangle_ || !nest.columns->loop->simd || ColumnPanels(graph_, rows, *nest.columns, *nest.steps).empty()) {
+    if (!may_have_panels()) {
       in_groups(false);
       return true;
     }
@@ -184,26 +101,39 @@ class Blocker {
     b_.set_block(choice.blocks[0]);
     b_.yield({});
     in_groups(false);
-    nest_ = *find(*copy);
+    nest_ = *find_block_nest(*copy);
     may_repeat();
     in_groups(true);
     return true;
+  }
+
+  /// Are there loads to make panels of? Of rows that end one after the other those add up together that reach into a
+  /// panel.
+  bool may_have_panels() const {
+    if (triangle_ && (upper_ || !may_add_up_for_others(nest_))) return false;
+    return (nest_.dots || nest_.columns->loop->simd) && !ColumnPanels(graph_, nest_).empty();
   }
 
   /// In groups of rows; in each of them panels of columns, or blocks.
   void in_groups(bool panels) {
     Op& rows = *nest_.rows;
     b_.set_before(&rows);
+    across_ = panels && nest_.dots;
     panels ? choose_panels() : choose_sizes();
     ir::Loop attributes = *rows.loop;
-    Value* many = ceiling(count_, group_);
+    Value* many = panels && triangle_ ? many_ : ceiling(count_, group_);
     Op* groups = b_.for_loop(b_.i64(0), many, b_.i64(1), {}, attributes);
     b_.set_block(&body_of(*groups));
     Value* which = induction(*groups);
     // The longest rows first: who is done early finds short ones.
     if (triangle_ && !upper_) which = sub(sub(many, b_.i64(1)), which);
-    low_ = add(rows.operands[0], mul(which, group_));
-    high_ = least(add(low_, group_), rows.operands[1]);
+    if (panels && triangle_) {
+      low_ = band(which);
+      high_ = band(add(which, b_.i64(1)));
+    } else {
+      low_ = add(rows.operands[0], mul(which, group_));
+      high_ = least(add(low_, group_), rows.operands[1]);
+    }
     if (has_effect(body_of(rows).first, nest_.columns)) part(Part::before, nullptr, nullptr);
     panels ? in_panels() : in_blocks();
     if (has_effect(nest_.columns->next, nullptr)) part(Part::behind, nullptr, nullptr);
@@ -301,21 +231,49 @@ class Blocker {
     small_ = b_.op(Opcode::le_, {bytes_, b_.i64(kWorthIt)});
   }
 
-  /// What is read for all columns is much, and there are rows enough to read it again.
+  /// There are rows enough to read it again, and what is read for all columns is much; or, of dots, what is read for a
+  /// panel is not.
   Value* worth_panels() {
-    Value* rows = b_.op(Opcode::ge_, {count_, b_.i64(kRowsForPanels * std::max(1, graph_.workers))});
-    Value* worth = b_.op(Opcode::and_, {rows, b_.op(Opcode::gt_, {bytes_, b_.i64(kWorthPanels)})});
-    return nest_.in_lanes ? worth : b_.op(Opcode::and_, {worth, b_.op(Opcode::le_, {steps_, b_.i64(kDeepest)})});
+    Value* rows = b_.op(Opcode::ge_, {count_, b_.i64(sizes_.worth_rows * std::max(1, graph_.workers))});
+    const auto both = [&](Value* x, Value* y) { return b_.op(Opcode::and_, {x, y}); };
+    if (nest_.dots) {
+      Value* wide = b_.op(Opcode::ge_, {columns_, b_.i64(sizes_.dots_columns)});
+      Value* deep = b_.op(Opcode::ge_, {steps_, b_.i64(sizes_.dots_steps)});
+      return both(both(rows, wide), both(deep, b_.op(Opcode::le_, {steps_, b_.i64(sizes_.dots_bytes / nest_.bytes)})));
+    }
+    Value* worth = both(rows, b_.op(Opcode::gt_, {bytes_, b_.i64(sizes_.worth)}));
+    return nest_.in_lanes ? worth : both(worth, b_.op(Opcode::le_, {steps_, b_.i64(sizes_.deepest)}));
   }
 
   /// As many groups for each worker.
   void choose_panels() {
     const int64_t workers = std::max(1, graph_.workers);
     Value* each = ceiling(count_, b_.i64(workers));
-    Value* groups = most(ceiling(each, b_.i64(kRowsOfPanels)), b_.i64(workers > 1 ? 2 : 1));
-    group_ = multiple(ceiling(each, groups), kJammed);
-    width_ = b_.i64(kPanel);
-    depth_ = nest_.in_lanes ? b_.i64(kStepsOfPanel) : most(steps_, b_.i64(1));
+    Value* groups = most(ceiling(each, b_.i64(sizes_.rows)), b_.i64(workers > 1 ? 2 : 1));
+    if (nest_.dots) {
+      Value* room =
+          b_.op(Opcode::floordiv_, {b_.i64(sizes_.band_bytes), most(mul(deep_, b_.i64(nest_.row_bytes)), b_.i64(1))});
+      groups = ceiling(each, most(room, b_.i64(sizes_.multiple)));
+    }
+    group_ = multiple(ceiling(each, groups), sizes_.multiple);
+    many_ = mul(groups, b_.i64(workers));
+    width_ = b_.i64(sizes_.columns);
+    depth_ = nest_.in_lanes ? b_.i64(sizes_.steps) : most(steps_, b_.i64(1));
+  }
+
+  /// Where a band of a triangle begins. All have the same area: the rows above the n-th of m are x, of which
+  /// (2 a + x) x is n/m of what it is for all, where the first row has a columns.
+  Value* band(Value* n) {
+    const auto real = [&](Value* v) { return b_.cast(v, ir::DType::f64_); };
+    const auto times = [&](Value* x, Value* y) { return b_.op(Opcode::mul_, {x, y}); };
+    Value *first = nest_.rows->operands[0], *end = nest_.rows->operands[1];
+    Value* a = real(extent(nest_.columns->operands[0], bound_of(first)));
+    Value* all = real(count_);
+    Value* area = times(b_.op(Opcode::add_, {b_.op(Opcode::add_, {a, a}), all}), all);
+    Value* part = times(area, b_.op(Opcode::div_, {real(n), real(many_)}));
+    Value* rows = b_.op(Opcode::sub_, {b_.op(Opcode::sqrt_, {b_.op(Opcode::add_, {times(a, a), part})}), a});
+    Value* at = least(add(first, multiple(b_.cast(rows, ir::DType::i64_), sizes_.multiple)), end);
+    return b_.select(b_.op(Opcode::ge_, {n, many_}), end, at);
   }
 
   void choose_sizes() {
@@ -340,13 +298,17 @@ class Blocker {
   /// Blocks of columns stay in the cache while steps go by; in each piece of them, panels are copied a few at a time.
   void in_panels() {
     const Op &rows = *nest_.rows, &columns = *nest_.columns;
-    ColumnPanels panels(graph_, rows, columns, *nest_.steps);
-    panels.alloc(b_, b_.i64(kPanels), depth_, width_);
+    const int64_t panels_together = nest_.dots ? 1 : sizes_.together;
+    ColumnPanels panels(graph_, nest_);
+    panels.alloc(b_, b_.i64(panels_together), depth_, width_);
     RowPanels values(graph_, rows, *nest_.steps);
     if (!nest_.in_lanes) values.clear();
     values.alloc(b_, group_, depth_);
-    Value *begin = columns.operands[0], *end = columns.operands[1], *together = b_.i64(kPanel * kPanels);
-    pieces(begin, end, b_.i64(kPanel * kPanels * (values.empty() ? 1 : kBlocksForValues)), [&](Value* from, Value* to) {
+    Value *begin = columns.operands[0], *end = columns.operands[1];
+    if (triangle_) end = bound_of(sub(high_, b_.i64(1)));
+    Value* together = b_.i64(sizes_.columns * panels_together);
+    Value* piece = b_.i64(sizes_.columns * panels_together * (values.empty() ? 1 : kBlocksForValues));
+    pieces(begin, end, piece, [&](Value* from, Value* to) {
       const auto steps = [&] {
         if (!values.empty()) values.fill(b_, low_, high_, from_step_, to_step_);
         pieces(from, to, together, [&](Value* first, Value* last) {
@@ -357,7 +319,7 @@ class Blocker {
               panels.redirect(copier, panel, at, from_step_);
               values.redirect(copier, low_, from_step_);
             };
-            part(Part::columns, at, least(add(at, width_), last));
+            rows_of_panel(at, least(add(at, width_), last));
             redirect_ = {};
           });
         });
@@ -366,6 +328,49 @@ class Blocker {
       nest_.in_lanes ? for_deep(steps) : steps();
     });
   }
+
+  /// All rows of the group; of a triangle those with all columns up to `end`, and those that end before.
+  void rows_of_panel(Value* begin, Value* end) {
+    if (!triangle_) return part(Part::columns, begin, end);
+    Value *const low = low_, *const high = high_;
+    Value* whole = least(most(sub(end, beyond()), low), high);
+    low_ = sub(high, whole_groups(sub(high, whole)));
+    part(Part::columns, begin, end);
+    high_ = low_, low_ = low;
+    ragged(begin, end);
+    low_ = low, high_ = high;
+  }
+
+  /// What rows have behind column `begin`, each one more than the one before, a few rows at a time: all add up for as
+  /// many columns as the last of these has. That is as far as `end`, or, if none is given, much, and most of it is for
+  /// columns that all of them have.
+  void ragged(Value* begin, Value* end) {
+    Value *const low = low_, *const high = high_;
+    // Rows in whole groups; some of the first may end before, but those without any column read nothing.
+    Value* some = least(most(low, add(sub(begin, beyond()), b_.i64(1))), high);
+    Value* readable = add(sub(nest_.columns->operands[0], beyond()), b_.i64(1));
+    some = most(most(low, readable), sub(high, multiple(sub(high, some), sizes_.ragged_rows)));
+    pieces(some, high, b_.i64(sizes_.ragged_rows), [&](Value* from, Value* to) {
+      low_ = from, high_ = to;
+      Value* common = begin;
+      if (!end) {
+        Value* whole = b_.op(Opcode::floordiv_, {extent(begin, bound_of(from)), b_.i64(sizes_.columns)});
+        common = add(begin, mul(whole, b_.i64(sizes_.columns)));
+        part(Part::columns, begin, common);
+      }
+      guarded_ = true;
+      Value* bound = bound_of(sub(to, b_.i64(1)));
+      part(Part::columns, common, end ? least(bound, end) : bound);
+      guarded_ = false;
+    });
+    low_ = low, high_ = high;
+  }
+
+  Value* whole_groups(Value* rows) {
+    return mul(b_.op(Opcode::floordiv_, {rows, b_.i64(sizes_.ragged_rows)}), b_.i64(sizes_.ragged_rows));
+  }
+  /// Row i of a triangle ends at i and this, if not at the cap.
+  Value* beyond() { return emit(b_, *triangle_); }
 
   /// [from, to) in pieces of this length, the last of which may be shorter.
   template <class F>
@@ -390,7 +395,9 @@ class Blocker {
     }
     if (triangle_ && upper_) by_steps(nullptr, begin);
     pieces(begin, end, width_, [&](Value* from, Value* to) { by_steps(from, to); });
-    if (triangle_ && !upper_) by_steps(end, nullptr);
+    if (!triangle_ || upper_) return;
+    if (!nest_.columns->loop->simd || !may_add_up_for_others(nest_)) return by_steps(end, nullptr);
+    ragged(end, nullptr);
   }
 
   void by_steps(Value* from, Value* to) {
@@ -423,8 +430,10 @@ class Blocker {
         Op* copy = copier.copy(*op);
         body_of(*loop).append(copy);
         if (op != nest_.columns) continue;
+        Value* const bound = copy->operands[1];
         narrow(*copy, from, to);
         if (redirect_) redirect_(copier);
+        if (guarded_) end_before(graph_, *copy, *bound);
       }
       if (op == nest_.columns) at = Part::behind;
     }
@@ -434,11 +443,15 @@ class Blocker {
   void narrow(Op& columns, Value* from, Value* to) const {
     if (from) columns.operands[0] = from;
     if (to) columns.operands[1] = to;
-    if (!nest_.in_lanes) return;
-    for (Op* op = body_of(columns).first; op; op = op->next) {
-      if (!is_for(*op)) continue;
-      op->operands[0] = from_step_;
-      op->operands[1] = to_step_;
+    Op& steps = *loop_inside(columns);
+    if (nest_.in_lanes) {
+      steps.operands[0] = from_step_;
+      steps.operands[1] = to_step_;
+    }
+    if (across_) {
+      columns.loop->simd = true;
+      steps.loop->simd = false;
+      steps.loop->parallel = true;  // still in any order
     }
   }
 
@@ -463,21 +476,28 @@ class Blocker {
   Value* most(Value* x, Value* y) { return b_.op(Opcode::pymax_, {x, y}); }
 
   ir::Graph& graph_;
+  const PanelSizes sizes_;
   Builder b_;
-  Nest nest_;
+  BlockNest nest_;
   std::optional<Affine> triangle_;               // where the columns of a row end, or begin, less the row,
   Value* cap_ = nullptr;                         // or here, if that is before, or behind
   bool upper_ = false;                           // they begin there
   std::set<const Op*> own_;                      // of a row's part alone: they follow from what rows write
   std::function<void(const Copier&)> redirect_;  // what columns read that were copied
+  bool across_ = false;                          // columns are lanes instead of steps
+  bool guarded_ = false;                         // rows have columns that are others'
   Value *count_ = nullptr, *columns_ = nullptr, *steps_ = nullptr, *deep_ = nullptr;
   Value *bytes_ = nullptr, *small_ = nullptr;
-  Value *group_ = nullptr, *width_ = nullptr, *depth_ = nullptr;
+  Value *group_ = nullptr, *many_ = nullptr, *width_ = nullptr, *depth_ = nullptr;
   Value *low_ = nullptr, *high_ = nullptr, *from_step_ = nullptr, *to_step_ = nullptr;
 };
 
 }  // namespace
 
-bool blocks(ir::Graph& graph) { return !graph.may_alias && Blocker(graph).run(*graph.body); }
+bool by_panels(ir::Graph& graph, const PanelSizes& sizes) {
+  return !graph.may_alias && Blocker(graph, sizes).run(*graph.body);
+}
+
+bool blocks(ir::Graph& graph) { return by_panels(graph, {}); }
 
 }  // namespace appy::passes

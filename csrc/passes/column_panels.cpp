@@ -19,6 +19,8 @@ namespace {
 
 /// More would not stay in the cache together.
 constexpr size_t kMost = 2;
+/// A line of the cache.
+constexpr int64_t kLine = 64;
 
 /// The ops of the steps' loop that compute the value, in their order; false where one of them does anything else.
 bool gather(const Value& v, const Op& steps, const Op& rows, std::vector<const Op*>& ops) {
@@ -65,17 +67,20 @@ void load_from(Op& op, Value* view, std::initializer_list<Subscript> subscripts)
 
 }  // namespace
 
-ColumnPanels::ColumnPanels(ir::Graph& graph, const Op& rows, const Op& columns, const Op& steps)
-    : graph_(graph), columns_(columns), steps_(steps) {
-  const Value &column = *induction(columns), &step = *induction(steps);
-  for (const Op* op = body_of(steps).first; op; op = op->next) {
-    if (op->code != Opcode::load_ || !runs_along(*op, column) || writes_to(body_of(rows), *op->view())) continue;
-    bool of_step = false;
+ColumnPanels::ColumnPanels(ir::Graph& graph, const BlockNest& nest)
+    : graph_(graph), columns_(*nest.columns), steps_(*nest.steps), turned_(nest.dots) {
+  const Op& rows = *nest.rows;
+  const Value &column = *induction(columns_), &step = *induction(steps_);
+  for (const Op* op = body_of(steps_).first; op; op = op->next) {
+    if (op->code != Opcode::load_ || !runs_along(*op, turned_ ? step : column)) continue;
+    if (writes_to(body_of(rows), *op->view())) continue;
+    bool of_step = false, of_column = false;
     const bool alike = std::all_of(op->terms().begin(), op->terms().end(), [&](const Value* term) {
       of_step |= term == &step;
+      of_column |= term == &column;
       return term == &column || term == &step || visible_before(*term, rows);
     });
-    if (alike && of_step && visible_before(*op->view(), rows)) loads_.push_back(op);
+    if (alike && of_step && of_column && visible_before(*op->view(), rows)) loads_.push_back(op);
   }
   if (loads_.size() > kMost) loads_.clear();
 }
@@ -90,8 +95,21 @@ void ColumnPanels::alloc(Builder& b, Value* panels, Value* steps, Value* columns
   }
 }
 
-/// All panels step by step: rows are long enough to be prefetched, and their pages are found once.
+Value* ColumnPanels::copied(Builder& b, const Op& load, Value* step, Value* column) const {
+  Copier copier(graph_);
+  copier.map(induction(steps_), step);
+  copier.map(induction(columns_), column);
+  Op* copy = copier.copy(load);
+  b.block()->append(copy);
+  return copy->result();
+}
+
 void ColumnPanels::fill(Builder& b, Value* begin, Value* end, Value* first, Value* last) const {
+  turned_ ? transposed(b, begin, end, first, last) : along_rows(b, begin, end, first, last);
+}
+
+/// All panels step by step: rows are long enough to be prefetched, and their pages are found once.
+void ColumnPanels::along_rows(Builder& b, Value* begin, Value* end, Value* first, Value* last) const {
   Value* zero = b.i64(0);
   Value *extent = b.op(Opcode::sub_, {end, begin}), *count = emit_ceiling(b, extent, width_);
   emit_loop(b, first, last, {}, [&](Value* step) {
@@ -101,18 +119,42 @@ void ColumnPanels::fill(Builder& b, Value* begin, Value* end, Value* first, Valu
       Value* from = b.op(Opcode::add_, {begin, offset});
       Value* left = b.op(Opcode::pymin_, {b.op(Opcode::sub_, {extent, offset}), width_});
       emit_loop(b, zero, left, in_any_order(), [&](Value* column) {
-        Copier copier(graph_);
-        copier.map(induction(steps_), step);
-        copier.map(induction(columns_), b.op(Opcode::add_, {from, column}));
         for (size_t n = 0; n < loads_.size(); ++n) {
-          Op* load = copier.copy(*loads_[n]);
-          b.block()->append(load);
           Value* at[] = {panel, row, column};
-          b.store(load->result(), panels_[n], at);
+          b.store(copied(b, *loads_[n], step, b.op(Opcode::add_, {from, column})), panels_[n], at);
         }
       });
     });
   });
+}
+
+/// One panel: as many steps as a line of the cache has at a time, which are loaded and stored as transposed squares
+/// (csrc/cpu/vector_strided.cpp).
+void ColumnPanels::transposed(Builder& b, Value* begin, Value* end, Value* first, Value* last) const {
+  Value *zero = b.i64(0), *columns = b.op(Opcode::sub_, {end, begin});
+  const auto some = [&](const Op& load, Value* view, Value* step, int64_t together) {
+    emit_loop(b, zero, columns, in_any_order(), [&](Value* column) {
+      Value *from = b.op(Opcode::add_, {begin, column}), *row = b.op(Opcode::sub_, {step, first});
+      const auto behind = [&](Value* v, int64_t u) { return u ? b.op(Opcode::add_, {v, b.i64(u)}) : v; };
+      std::vector<Value*> loaded;
+      for (int64_t u = 0; u < together; ++u) loaded.push_back(copied(b, load, behind(step, u), from));
+      for (int64_t u = 0; u < together; ++u) {
+        Value* at[] = {zero, behind(row, u), column};
+        b.store(loaded[static_cast<size_t>(u)], view, at);
+      }
+    });
+  };
+  for (size_t n = 0; n < loads_.size(); ++n) {
+    const int64_t line = kLine / ir::size_of(loads_[n]->result()->type.dtype);
+    Value* squares = b.op(Opcode::floordiv_, {b.op(Opcode::sub_, {last, first}), b.i64(line)});
+    Value* done = b.op(Opcode::mul_, {squares, b.i64(line)});
+    emit_loop(b, zero, squares, {}, [&](Value* square) {
+      Value* step = b.op(Opcode::add_, {first, b.op(Opcode::mul_, {square, b.i64(line)})});
+      some(*loads_[n], panels_[n], step, line);
+    });
+    emit_loop(b, b.op(Opcode::add_, {first, done}), last, {},
+              [&](Value* step) { some(*loads_[n], panels_[n], step, 1); });
+  }
 }
 
 void ColumnPanels::redirect(const Copier& copier, Value* panel, Value* begin, Value* first) const {

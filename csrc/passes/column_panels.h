@@ -6,14 +6,16 @@
 #include <vector>
 
 #include "ir/builder.h"
+#include "passes/block_nest.h"
 #include "passes/copier.h"
 
 namespace appy::passes {
 
-/// Loads in `steps` that runs of `columns` inside of `rows` make alike for each row, along memory column by column.
+/// Loads in a nest's steps that columns make alike for each row, along memory column by column; or, of dots, step by
+/// step, where panels are transposed.
 class ColumnPanels {
  public:
-  ColumnPanels(ir::Graph&, const ir::Op& rows, const ir::Op& columns, const ir::Op& steps);
+  ColumnPanels(ir::Graph&, const BlockNest&);
   bool empty() const { return loads_.empty(); }
 
   /// Arrays for so many panels, each for so many steps and columns.
@@ -25,8 +27,13 @@ class ColumnPanels {
   void redirect(const Copier&, ir::Value* panel, ir::Value* begin, ir::Value* first) const;
 
  private:
+  ir::Value* copied(ir::Builder&, const ir::Op& load, ir::Value* step, ir::Value* column) const;
+  void along_rows(ir::Builder&, ir::Value* begin, ir::Value* end, ir::Value* first, ir::Value* last) const;
+  void transposed(ir::Builder&, ir::Value* begin, ir::Value* end, ir::Value* first, ir::Value* last) const;
+
   ir::Graph& graph_;
   const ir::Op &columns_, &steps_;
+  const bool turned_;
   std::vector<const ir::Op*> loads_;
   std::vector<ir::Value*> panels_;
   ir::Value* width_ = nullptr;

@@ -88,7 +88,8 @@ class InTurn {
 bool takes_turns(const Op& loop, int64_t sums) {
   // Two additions wait for each other as long as it takes to begin as many for eight sums.
   constexpr int64_t kLeastSums = 8;
-  return loop.loop->simd && sums >= kLeastSums && !loop.graph->exact && left_by_yield_only(loop);
+  const int64_t vectors = in_lanes(loop) ? 2 : 1;
+  return has_permission(loop) && sums * vectors >= kLeastSums && !loop.graph->exact && left_by_yield_only(loop);
 }
 
 std::optional<Products> products_of(const Uses& uses, const Op& loop, size_t k) {

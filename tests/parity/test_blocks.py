@@ -115,7 +115,82 @@ def lower_part_by_numpy(c, a, b, d, alpha):
     c += np.where(below, a[:m, :q] @ b, 0)
 
 
+def capped_dots(c, a, b, d, alpha):
+    # pragma parallel for
+    for i in range(1, c.shape[0]):
+        for j in range(2, min(i + 3, c.shape[1])):
+            s = 0.0
+            # pragma simd
+            for k in range(b.shape[0]):
+                s += a[i, k] * a[j, k]
+            c[i, j] = s + alpha * c[i, j]
+
+
+def capped_dots_by_numpy(c, a, b, d, alpha):
+    (m, n), q = c.shape, len(b)
+    stored = np.tri(m, n, 2, dtype=bool)
+    stored[:1] = False
+    stored[:, :2] = False
+    c[:] = np.where(stored, a[:m, :q] @ a[:n, :q].T + alpha * c, c)
+
+
+def triangle_of_lanes(c, a, b, d, alpha):
+    # pragma parallel for schedule(dynamic)
+    for i in range(c.shape[0]):
+        # pragma simd
+        for j in range(1, min(i, c.shape[1])):
+            s = 0.0
+            for k in range(b.shape[0]):
+                s += a[i, k] * b[k, j]
+            c[i, j] -= s
+
+
+def triangle_of_lanes_by_numpy(c, a, b, d, alpha):
+    (m, n), q = c.shape, len(b)
+    stored = np.tri(m, n, -1, dtype=bool)
+    stored[:, :1] = False
+    c -= np.where(stored, a[:m, :q] @ b, 0)
+
+
+def dots(c, a, b, d, alpha):
+    # pragma parallel for
+    for i in range(c.shape[0]):
+        for j in range(c.shape[1]):
+            s = d[i]
+            # pragma simd
+            for k in range(b.shape[0]):
+                s += a[i, k] * a[j, k]
+            c[i, j] = s
+
+
+def dots_by_numpy(c, a, b, d, alpha):
+    (m, n), q = c.shape, len(b)
+    c[:] = d[:m, None] + a[:m, :q] @ a[:n, :q].T
+
+
+def sums_of_the_columns_before(c, a, b, d, alpha):
+    # pragma parallel for
+    for i in range(c.shape[0]):
+        for j in range(1, c.shape[1]):
+            s = 0.0
+            # pragma simd
+            for k in range(b.shape[0]):
+                s += a[i, k] * a[j, k]
+            c[i, j] = s - c[i, j - 1]
+
+
+def sums_of_the_columns_before_by_numpy(c, a, b, d, alpha):
+    (m, n), q = c.shape, len(b)
+    product = a[:m, :q] @ a[:n, :q].T
+    for j in range(1, n):
+        c[:, j] = product[:, j] - c[:, j - 1]
+
+
 PROGRAMS = {
+    dots: dots_by_numpy,
+    capped_dots: capped_dots_by_numpy,
+    triangle_of_lanes: triangle_of_lanes_by_numpy,
+    sums_of_the_columns_before: sums_of_the_columns_before_by_numpy,
     upper_part: upper_part_by_numpy,
     lower_part: lower_part_by_numpy,
     product: product_by_numpy,
@@ -126,6 +201,7 @@ PROGRAMS = {
 # Rows, columns, steps: nothing, one of each, what one block has, and several in each direction.
 SHAPES = [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (5, 7, 3), (33, 70, 20), (40, 300, 280), (150, 270, 260)]
 # Enough that columns are copied to panels, with 36 rows for each of two workers and without.
+SHAPES += [(72, 75, 41), (73, 64, 32), (110, 140, 47), (160, 90, 33), (250, 251, 39)]  # dots only
 LARGE = [(77, 1111, 1033), (150, 1027, 1025), (1300, 1090, 970), (50, 1111, 1033)]
 
 
@@ -163,7 +239,7 @@ def test_any_order_in_memory_and_any_number_of_threads(program, threads):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("program", [product, sums_in_lanes])
+@pytest.mark.parametrize("program", [product, sums_in_lanes, triangle_of_lanes, rank_two, capped_dots, dots])
 def test_panels_for_any_number_of_threads(program, threads):
     compiled = appy.jit(strict=True, threads=threads)(program)
     for shape in LARGE:

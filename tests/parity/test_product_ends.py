@@ -213,8 +213,8 @@ def test_sums_that_are_complete_need_no_array(program):
     """With what is done to them they go where they belong from registers; those of tiles in loops of their own."""
     a, b, c, d, v = arrays((8, 8, 8))
     text = appy.lower(appy.jit(strict=True)(program), a, b, c, d, v).text(optimised=True)
-    in_place, *in_tiles, apart = text.split("for parallel")[1:]
-    assert [loop.count("load %c[") for loop in (in_place, *in_tiles, apart)] == [6, 0, 0, 1]
+    panels = [6] if "registers(32)" in text else []
+    assert [loop.count("load %c[") for loop in text.split("for parallel")[1:]] == [6, *panels, 0, 0, 1]
 
 
 def test_halves_become_the_whole_in_one_loop():

@@ -285,6 +285,7 @@ void VectorLoop::leave_level() {
 
 void VectorLoop::iteration(bool masked) {
   const ir::Block& body = *loop_.blocks[0];
+  ahead_ = {};
   Loop l;
   l.op = &loop_;
   l.latch = cc_.newLabel();

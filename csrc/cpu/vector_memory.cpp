@@ -158,6 +158,7 @@ void VectorLoop::load(const ir::Op& op) {
   const Place p = place(op);
   if (p.kind == Place::Kind::contiguous) {
     prefetch_rows(op, p);
+    prefetch_stream(op, p);
     note_loaded(op, p);
   }
   if (every_other(p, stored) && (p.stride > 0 || exec_.all)) {

@@ -14,6 +14,12 @@ constexpr size_t kSumsToPrefetch = 4;  // so many take longer than memory
 constexpr size_t kMostInTurn = 12;     // more rows of sums than registers hold
 constexpr int kRowsAhead = 8;          // an index that the loop has anyway says where they are
 
+/// Rows that a loop reads at the same time, each for a sum of its own, and so many bytes ahead of itself, but not
+/// behind their end. On two cores of a Xeon two matrices come with 32 GB/s instead of 30 (6 rows; 32, too, from 256 to
+/// 1024).
+constexpr size_t kFewestStreams = 4;
+constexpr int kBytesAhead = 512;
+
 bool takes_long(const ir::Op& loop) { return loop.code == Opcode::for_ && loop.results.size() >= kSumsToPrefetch; }
 
 /// Loads and arithmetic, one after the other: code that may be there twice.
@@ -32,6 +38,39 @@ void VectorLoop::prefetch_rows(const ir::Op& op, const Place& p) {
   if (!ahead.hasBase()) return;
   for (int line = 0; line < unroll_ * bytes(op.result()->type.dtype); line += kCacheLine) {
     cc_.prefetcht0(ahead.cloneAdjusted(line));
+  }
+}
+
+bool VectorLoop::is_stream(const ir::Op& op) {
+  if (op.code != Opcode::load_ || f_.module().uses[op.result()->id] != 1) return false;
+  const Form form = address_form(op);
+  if (form.view->op && form.view->op->code == Opcode::alloc_) return false;
+  bool along = false;
+  for (const auto& [term, stride] : form.terms) {
+    if (varying(term) && term != d_.linear()) return false;
+    along |= term == d_.linear() && stride.constant() && stride.known == ir::size_of(form.view->type.dtype);
+  }
+  return along;
+}
+
+void VectorLoop::prefetch_stream(const ir::Op& op, const Place& p) {
+  if (!exec_.all || op.parent != loop_.blocks[0] || loop_.results.size() < kFewestStreams || !is_stream(op)) return;
+  size_t streams = 0;
+  for (const ir::Op* other = op.parent->first; other; other = other->next) streams += is_stream(*other);
+  if (streams != loop_.results.size()) return;
+  const int size = ir::size_of(op.result()->type.dtype);
+  if (!ahead_.isValid()) {
+    ahead_ = cc_.newGpq();
+    cc_.mov(ahead_, kBytesAhead / size);
+    cc_.cmp(left_, ahead_);
+    cc_.cmovb(ahead_, left_);
+  }
+  const x86::Gp at = cc_.newGpq();
+  x86::Mem here = p.base;
+  here.setSize(0);
+  cc_.lea(at, here);
+  for (int line = 0; line < unroll_ * bytes(op.result()->type.dtype); line += kCacheLine) {
+    cc_.prefetcht0(x86::ptr(at, ahead_, static_cast<uint32_t>(std::countr_zero(static_cast<unsigned>(size))), line));
   }
 }
 

@@ -52,6 +52,46 @@ TEST(Prefetch, WhatIsLoadedBehindSeveralSums) {
   }
 }
 
+/// A sum of each of some rows of a[m, n], times %x, if that is given.
+std::string sums_of_rows(int rows, const std::string& times = "") {
+  std::string names, inits, next, body, total, types;
+  for (int k = 0; k < rows; ++k) {
+    const std::string n = std::to_string(k), comma = k ? ", " : "";
+    types += comma + "f64";
+    names += comma + "%r" + n;
+    inits += comma + "sum %c" + n + " = %f";
+    next += comma + "%n" + n;
+    body += "    %v" + n + " = load %a[" + n + ", %j] : f64\n";
+    body +=
+        "    %n" + n + " = " + (times.empty() ? "add %c" + n + ", %v" + n : "fma %v" + n + ", %x, %c" + n) + " : f64\n";
+    total += "  store %r" + n + ", %o[" + n + "]\n";
+  }
+  return "region @r(%m: i64, %n: i64, %a: f64[2,c], %b: f64[1,c], %o: f64[1,c]) {\n  %zero = const 0 : i64\n"
+         "  %one = const 1 : i64\n  %f = const 0.0 : f64\n  " +
+         names + " = for simd %j = %zero to %n step %one carry(" + inits + ") : " + types + " {\n" + times + body +
+         "    yield " + next + "\n  }\n" + total + "  yield\n}\n";
+}
+
+TEST(Prefetch, RowsOfWhichEachHasASum) {
+  const std::string vector = "    %x = load %b[%j] : f64\n";
+  for (Isa isa : isas()) {
+    const auto asked_in_all = [&](const std::string& text) {
+      const auto graph = ir::parse(text);
+      EXPECT_EQ(ir::verify(*graph), "") << text;
+      return prefetches(code_of(*graph, isa, 0)->listing());
+    };
+    EXPECT_EQ(asked_in_all(sums_of_rows(3)), 0);
+    EXPECT_EQ(asked_in_all(sums_of_rows(3, vector)), 0) << "what all of them need is near";
+    for (int rows : {4, 6}) {
+      for (const std::string& times : {std::string(), vector}) {
+        const int lines = asked_in_all(sums_of_rows(rows, times));
+        EXPECT_GT(lines, 0);
+        EXPECT_EQ(lines % rows, 0) << "as many lines of each";
+      }
+    }
+  }
+}
+
 /// Four sums of rows of a[m, n], each times an element of its own in the row of b[m, 4].
 std::string sums_times_elements(const std::string& row) {
   std::string names, inits, next, body, total = "%r0", after;

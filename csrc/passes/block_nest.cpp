@@ -68,12 +68,13 @@ bool reads_again(BlockNest& nest) {
 bool is_dots(const BlockNest& nest) {
   const Op &columns = *nest.columns, &steps = *nest.steps;
   if (nest.in_lanes || !steps.loop->simd || columns.loop->simd) return false;
+  const Value *column = induction(columns), *step = induction(steps);
   bool along = true;
   ir::walk(body_of(columns), [&](const Op& op) {
-    if (op.code == Opcode::store_) along &= runs_along(op, *induction(columns));
-    if (op.code == Opcode::load_ && is_inside(op, body_of(steps)) && follows(op, columns)) {
-      along &= runs_along(op, *induction(steps));
-    }
+    if (op.code == Opcode::store_) along &= runs_along(op, *column);
+    if (op.code != Opcode::load_ || !is_inside(op, body_of(steps)) || !follows(op, columns)) return;
+    along &= runs_along(op, *step);
+    for (const Value* term : op.terms()) along &= term == column || term == step || visible_before(*term, *nest.rows);
   });
   return along && (has_permission(columns) || independent(columns));
 }

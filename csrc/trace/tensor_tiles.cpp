@@ -75,18 +75,13 @@ class Tiles {
   void emit(const MatrixProduct::Epilogue* epilogue) {
     Value* work = mul(mul(rows_, columns_), depth_);
     Value* here = e_.le(work, e_.i64(right_down_ ? kSmallGathered : kSmall));
+    const Way in_its_place = [&] { in_place(epilogue); };
+    const Way in_panels = [&] { by_panels(epilogue); };
     const Way in_blocks = [&] { apart(epilogue); };
-    Way otherwise = in_blocks;
-    if (!symmetric_ && has_panels()) {
-      Value *near = is_near(), *pays = pays_to_copy();
-      here = e_.either(here, e_.both(e_.both(near, is_spread()), e_.negate(pays)));
-      otherwise = [&, near, pays] {
-        choose(
-            e_.both(near, pays), [&] { by_panels(epilogue); }, in_blocks);
-      };
-    }
-    choose(
-        here, [&] { in_place(epilogue); }, otherwise);
+    if (symmetric_ || !has_panels()) return choose(here, in_its_place, in_blocks);
+    Value *near = is_near(), *pays = pays_to_copy();
+    here = e_.either(here, e_.both(e_.both(near, is_spread()), e_.negate(pays)));
+    choose(here, in_its_place, [&] { choose(e_.both(near, pays), in_panels, in_blocks); });
   }
 
  private:
@@ -485,7 +480,7 @@ class Tiles {
     };
     if (right_down_) {
       // As many neighbours as a line has: vectors of them are transposed (csrc/cpu/vector_strided.cpp).
-      const int64_t line = kCacheLine / ir::size_of(right_->dtype);
+      const int64_t size = ir::size_of(right_->dtype), line = size < 4 ? 1 : kCacheLine / size;
       Value* whole = add(low, scaled(e_.op(Opcode::floordiv_, {sub(high, low), e_.i64(line)}), line));
       loop(How::serial, e_.i64(0), panels, [&](Value* p) {
         loop(How::serial, e_.i64(0), e_.op(Opcode::floordiv_, {sub(high, low), e_.i64(line)}),

@@ -45,6 +45,8 @@ constexpr std::string_view kStage = "blocks";
 constexpr int64_t kBlockBytes = 256 << 10, kGroupBytes = 512 << 10, kWorthIt = 512 << 10;
 /// Steps of a block, and rows of a group at most: as many as jam in groups of four or six.
 constexpr int64_t kSteps = 128, kRows = 120;
+/// Bytes of the sums that a panel's columns are a number of; registers of 64 bytes.
+constexpr int64_t kWidest = 8, kManyRegisters = 32;
 /// Iterations over steps and columns that use what a row computes for them.
 constexpr int64_t kBlocksForValues = 8;
 /// Groups for each worker, at least, as long as they have twice as many rows as jam, or as many where there are no
@@ -86,6 +88,11 @@ class Blocker {
     b_.set_loc(rows.loc);
     b_.set_before(&rows);
     measure();
+    panel_ = sizes_.columns;
+    // Four vectors of 64 bytes, or of 32 and more than two.
+    if (nest.dots && graph_.registers >= kManyRegisters) {
+      panel_ *= kWidest / ir::size_of(nest.steps->results[0]->type.dtype);
+    }
     if (!may_have_panels()) {
       in_groups(false);
       return true;
@@ -257,7 +264,7 @@ class Blocker {
     }
     group_ = multiple(ceiling(each, groups), sizes_.multiple);
     many_ = mul(groups, b_.i64(workers));
-    width_ = b_.i64(sizes_.columns);
+    width_ = b_.i64(panel_);
     depth_ = nest_.in_lanes ? b_.i64(sizes_.steps) : most(steps_, b_.i64(1));
   }
 
@@ -306,8 +313,8 @@ class Blocker {
     values.alloc(b_, group_, depth_);
     Value *begin = columns.operands[0], *end = columns.operands[1];
     if (triangle_) end = bound_of(sub(high_, b_.i64(1)));
-    Value* together = b_.i64(sizes_.columns * panels_together);
-    Value* piece = b_.i64(sizes_.columns * panels_together * (values.empty() ? 1 : kBlocksForValues));
+    Value* together = b_.i64(panel_ * panels_together);
+    Value* piece = b_.i64(panel_ * panels_together * (values.empty() ? 1 : kBlocksForValues));
     pieces(begin, end, piece, [&](Value* from, Value* to) {
       const auto steps = [&] {
         if (!values.empty()) values.fill(b_, low_, high_, from_step_, to_step_);
@@ -354,8 +361,8 @@ class Blocker {
       low_ = from, high_ = to;
       Value* common = begin;
       if (!end) {
-        Value* whole = b_.op(Opcode::floordiv_, {extent(begin, bound_of(from)), b_.i64(sizes_.columns)});
-        common = add(begin, mul(whole, b_.i64(sizes_.columns)));
+        Value* whole = b_.op(Opcode::floordiv_, {extent(begin, bound_of(from)), b_.i64(panel_)});
+        common = add(begin, mul(whole, b_.i64(panel_)));
         part(Part::columns, begin, common);
       }
       guarded_ = true;
@@ -484,6 +491,7 @@ class Blocker {
   bool upper_ = false;                           // they begin there
   std::set<const Op*> own_;                      // of a row's part alone: they follow from what rows write
   std::function<void(const Copier&)> redirect_;  // what columns read that were copied
+  int64_t panel_ = 0;                            // columns of a panel
   bool across_ = false;                          // columns are lanes instead of steps
   bool guarded_ = false;                         // rows have columns that are others'
   Value *count_ = nullptr, *columns_ = nullptr, *steps_ = nullptr, *deep_ = nullptr;

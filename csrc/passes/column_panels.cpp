@@ -145,7 +145,7 @@ void ColumnPanels::transposed(Builder& b, Value* begin, Value* end, Value* first
     });
   };
   for (size_t n = 0; n < loads_.size(); ++n) {
-    const int64_t line = kLine / ir::size_of(loads_[n]->result()->type.dtype);
+    const int64_t size = ir::size_of(loads_[n]->result()->type.dtype), line = size < 4 ? 1 : kLine / size;
     Value* squares = b.op(Opcode::floordiv_, {b.op(Opcode::sub_, {last, first}), b.i64(line)});
     Value* done = b.op(Opcode::mul_, {squares, b.i64(line)});
     emit_loop(b, zero, squares, {}, [&](Value* square) {

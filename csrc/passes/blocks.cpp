@@ -102,6 +102,10 @@ class Blocker {
       in_groups(*known);
       return true;
     }
+    if (nest.dots && !sizes_.dots_unsettled) {
+      in_groups(false);
+      return true;
+    }
     Op* const copy = Copier(graph_).copy(rows);
     Op& choice = *make_versions(b_, rows, worth);
     choice.blocks[0]->append(copy);

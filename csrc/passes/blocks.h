@@ -17,6 +17,8 @@ struct PanelSizes {
   /// Dots go by panels with so many columns and steps at least, if a column's steps are so many bytes at most: a panel
   /// stays in the second cache, as do the rows of a band.
   int64_t dots_columns = 64, dots_steps = 32, dots_bytes = 16 << 10, band_bytes = 1280 << 10;
+  /// Also where their number does not follow from the arguments, so that there is code for both ways?
+  bool dots_unsettled = false;
   /// Rows of a triangle that add up for the same columns, and what rows of a group are a multiple of.
   int64_t ragged_rows = 6, multiple = 12;
 };

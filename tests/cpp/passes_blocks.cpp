@@ -98,6 +98,7 @@ TEST(Blocks, RandomSumsKeepTheirBits) {
     sizes.worth_rows = sizes.dots_columns = sizes.dots_steps = 1;
     sizes.band_bytes = 64 << seed % 4;
     sizes.ragged_rows = 1 + seed % 3;
+    sizes.dots_unsettled = true;
     return by_panels(graph, sizes);
   });
   EXPECT_GT(divided, count / 2);

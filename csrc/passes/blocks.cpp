@@ -25,6 +25,7 @@
 #include "passes/block_nest.h"
 #include "passes/column_panels.h"
 #include "passes/copier.h"
+#include "passes/jammer.h"
 #include "passes/loops.h"
 #include "passes/range.h"
 #include "passes/subscripts.h"
@@ -45,8 +46,8 @@ constexpr std::string_view kStage = "blocks";
 constexpr int64_t kBlockBytes = 256 << 10, kGroupBytes = 512 << 10, kWorthIt = 512 << 10;
 /// Steps of a block, and rows of a group at most: as many as jam in groups of four or six.
 constexpr int64_t kSteps = 128, kRows = 120;
-/// Bytes of the sums that a panel's columns are a number of; registers of 64 bytes.
-constexpr int64_t kWidest = 8, kManyRegisters = 32;
+/// Bytes of the sums that a panel's columns are a number of.
+constexpr int64_t kWidest = 8;
 /// Iterations over steps and columns that use what a row computes for them.
 constexpr int64_t kBlocksForValues = 8;
 /// Groups for each worker, at least, as long as they have twice as many rows as jam, or as many where there are no
@@ -90,20 +91,14 @@ class Blocker {
     measure();
     panel_ = sizes_.columns;
     // Four vectors of 64 bytes, or of 32 and more than two.
-    if (nest.dots && graph_.registers >= kManyRegisters) {
+    if (nest.dots && graph_.registers >= kRegistersBesideMasks) {
       panel_ *= kWidest / ir::size_of(nest.steps->results[0]->type.dtype);
     }
-    if (!may_have_panels()) {
-      in_groups(false);
-      return true;
-    }
-    Value* worth = worth_panels();
-    if (const std::optional<bool> known = settle(graph_, *worth)) {
-      in_groups(*known);
-      return true;
-    }
-    if (nest.dots && !sizes_.dots_unsettled) {
-      in_groups(false);
+    Value* const worth = may_have_panels() ? worth_panels() : nullptr;
+    std::optional<bool> panels = worth ? settle(graph_, *worth) : false;
+    if (!panels && nest.dots && !sizes_.dots_unsettled) panels = false;
+    if (panels) {
+      in_groups(*panels);
       return true;
     }
     Op* const copy = Copier(graph_).copy(rows);

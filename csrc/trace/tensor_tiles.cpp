@@ -481,10 +481,10 @@ class Tiles {
     if (right_down_) {
       // As many neighbours as a line has: vectors of them are transposed (csrc/cpu/vector_strided.cpp).
       const int64_t size = ir::size_of(right_->dtype), line = size < 4 ? 1 : kCacheLine / size;
-      Value* whole = add(low, scaled(e_.op(Opcode::floordiv_, {sub(high, low), e_.i64(line)}), line));
+      Value* squares = e_.op(Opcode::floordiv_, {sub(high, low), e_.i64(line)});
+      Value* whole = add(low, scaled(squares, line));
       loop(How::serial, e_.i64(0), panels, [&](Value* p) {
-        loop(How::serial, e_.i64(0), e_.op(Opcode::floordiv_, {sub(high, low), e_.i64(line)}),
-             [&](Value* n) { copy(p, add(low, scaled(n, line)), line); });
+        loop(How::serial, e_.i64(0), squares, [&](Value* n) { copy(p, add(low, scaled(n, line)), line); });
         loop(How::serial, whole, high, [&](Value* k) { copy(p, k, 1); });
       });
     } else {

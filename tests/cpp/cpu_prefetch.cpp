@@ -6,28 +6,34 @@
 namespace appy::cpu::testing {
 namespace {
 
-/// `sums` sums over the rows of a[m, n], whose total is added to what `place` of o holds, behind `between`.
-std::string sums_over_rows(int sums, const std::string& place, const std::string& between = "") {
-  std::string types, names, inits, next, body, total = "%r0";
+/// The loop with so many sums: %c0, ... become %n0, ... in the body, and %r0, ... behind it.
+std::string carrying(int sums, const std::string& loop, const std::string& body, const std::string& kind = "") {
+  std::string types, names, inits, next;
   for (int k = 0; k < sums; ++k) {
     const std::string n = std::to_string(k), comma = k ? ", " : "";
     types += comma + "f64";
     names += comma + "%r" + n;
-    inits += comma + "%c" + n + " = %f";
+    inits += comma + kind + "%c" + n + " = %f";
     next += comma + "%n" + n;
-    body += "      %n" + n + " = add %c" + n + ", %v : f64\n";
   }
-  std::string after;
-  for (int k = 1; k < sums; ++k) {
-    after += "    %t" + std::to_string(k) + " = mul " + total + ", %r" + std::to_string(k) + " : f64\n";
-    total = "%t" + std::to_string(k);
+  return names + " = " + loop + " carry(" + inits + ") : " + types + " {\n" + body + "      yield " + next +
+         "\n    }\n";
+}
+
+/// `sums` sums over the rows of a[m, n], whose total is added to what `place` of o holds, behind `between`.
+std::string sums_over_rows(int sums, const std::string& place, const std::string& between = "") {
+  std::string body = "      %v = load %a[%k, %j] : f64\n", total = "%r0", after;
+  for (int k = 0; k < sums; ++k) {
+    const std::string n = std::to_string(k);
+    body += "      %n" + n + " = add %c" + n + ", %v : f64\n";
+    if (k) after += "    %t" + n + " = mul " + total + ", %r" + n + " : f64\n";
+    if (k) total = "%t" + n;
   }
   return "region @r(%m: i64, %n: i64, %a: f64[2,c], %o: f64[1,c], %p: i64[1,c]) {\n  %zero = const 0 : i64\n"
          "  %one = const 1 : i64\n  %f = const 0.0 : f64\n  for simd %j = %zero to %n step %one {\n    " +
-         names + " = for %k = %zero to %m step %one carry(" + inits + ") : " + types +
-         " {\n      %v = load %a[%k, %j] : f64\n" + body + "      yield " + next + "\n    }\n" + after + between +
-         "    %old = load %o[" + place + "] : f64\n    %new = add %old, " + total + " : f64\n    store %new, %o[" +
-         place + "]\n    yield\n  }\n  yield\n}\n";
+         carrying(sums, "for %k = %zero to %m step %one", body) + after + between + "    %old = load %o[" + place +
+         "] : f64\n    %new = add %old, " + total + " : f64\n    store %new, %o[" + place +
+         "]\n    yield\n  }\n  yield\n}\n";
 }
 
 int prefetches(const std::string& listing) { return static_cast<int>(count(listing, "prefetcht0")); }
@@ -54,22 +60,17 @@ TEST(Prefetch, WhatIsLoadedBehindSeveralSums) {
 
 /// A sum of each of some rows of a[m, n], times %x, if that is given.
 std::string sums_of_rows(int rows, const std::string& times = "") {
-  std::string names, inits, next, body, total, types;
+  std::string body = times, stores;
   for (int k = 0; k < rows; ++k) {
-    const std::string n = std::to_string(k), comma = k ? ", " : "";
-    types += comma + "f64";
-    names += comma + "%r" + n;
-    inits += comma + "sum %c" + n + " = %f";
-    next += comma + "%n" + n;
+    const std::string n = std::to_string(k);
     body += "    %v" + n + " = load %a[" + n + ", %j] : f64\n";
     body +=
         "    %n" + n + " = " + (times.empty() ? "add %c" + n + ", %v" + n : "fma %v" + n + ", %x, %c" + n) + " : f64\n";
-    total += "  store %r" + n + ", %o[" + n + "]\n";
+    stores += "  store %r" + n + ", %o[" + n + "]\n";
   }
   return "region @r(%m: i64, %n: i64, %a: f64[2,c], %b: f64[1,c], %o: f64[1,c]) {\n  %zero = const 0 : i64\n"
          "  %one = const 1 : i64\n  %f = const 0.0 : f64\n  " +
-         names + " = for simd %j = %zero to %n step %one carry(" + inits + ") : " + types + " {\n" + times + body +
-         "    yield " + next + "\n  }\n" + total + "  yield\n}\n";
+         carrying(rows, "for simd %j = %zero to %n step %one", body, "sum ") + stores + "  yield\n}\n";
 }
 
 TEST(Prefetch, RowsOfWhichEachHasASum) {
@@ -94,12 +95,9 @@ TEST(Prefetch, RowsOfWhichEachHasASum) {
 
 /// Four sums of rows of a[m, n], each times an element of its own in the row of b[m, 4].
 std::string sums_times_elements(const std::string& row) {
-  std::string names, inits, next, body, total = "%r0", after;
+  std::string body = "      %v = load %a[%k, %j] : f64\n", total = "%r0", after;
   for (int k = 0; k < 4; ++k) {
-    const std::string n = std::to_string(k), comma = k ? ", " : "";
-    names += comma + "%r" + n;
-    inits += comma + "%c" + n + " = %f";
-    next += comma + "%n" + n;
+    const std::string n = std::to_string(k);
     body += "      %e" + n + " = load %b[" + row + ", " + n + "] : f64\n      %n" + n + " = fma %e" + n + ", %v, %c" +
             n + " : f64\n";
     if (k) after += "    %t" + n + " = add " + total + ", %r" + n + " : f64\n";
@@ -107,9 +105,8 @@ std::string sums_times_elements(const std::string& row) {
   }
   return "region @r(%m: i64, %n: i64, %a: f64[2,c], %b: f64[2,c], %o: f64[1,c]) {\n  %zero = const 0 : i64\n"
          "  %one = const 1 : i64\n  %f = const 0.0 : f64\n  for simd %j = %zero to %n step %one {\n    " +
-         names + " = for %k = %zero to %m step %one carry(" + inits + ") : f64, f64, f64, f64 {\n" +
-         "      %v = load %a[%k, %j] : f64\n" + body + "      yield " + next + "\n    }\n" + after + "    store " +
-         total + ", %o[%j]\n    yield\n  }\n  yield\n}\n";
+         carrying(4, "for %k = %zero to %m step %one", body) + after + "    store " + total +
+         ", %o[%j]\n    yield\n  }\n  yield\n}\n";
 }
 
 TEST(Prefetch, ElementsOfRowsToComeOnceForAll) {

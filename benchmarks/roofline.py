@@ -47,7 +47,7 @@ def yardsticks(folder: Path) -> tuple[list, list]:
     # One thread is faster where the arrays are small.
     threads = {1, len(os.sched_getaffinity(0))}
     triads = [calling(f, t) for f in (lib.triad, lib.triad_streaming) for t in threads]
-    return triads, [calling(lib.read_only, t) for t in threads]
+    return triads, [calling(f, t) for f in (lib.read_only, lib.read_ahead) for t in threads]
 
 
 def measure_cpu(folder: Path) -> dict:

@@ -218,6 +218,27 @@ double read_only(int64_t n, const double *restrict a) {
   return sum;
 }
 
+// The same of four stretches, each asked for further ahead than processors look themselves.
+double read_ahead(int64_t n, const double *restrict a) {
+  double sum = 0.0;
+#pragma omp parallel reduction(+ : sum)
+  {
+    int64_t threads = omp_get_num_threads(), part = n / (4 * threads) / 8 * 8;
+    const double *restrict x = a + 4 * part * omp_get_thread_num();
+    double s[4][8] = {{0.0}};
+    for (int64_t i = 0; i < part; i += 8) {
+      for (int k = 0; k < 4; k++) {
+        const double *line = x + k * part + i;
+        __builtin_prefetch(line + 288);
+        for (int j = 0; j < 8; j++) s[k][j] += line[j];
+      }
+    }
+    for (int k = 0; k < 4; k++)
+      for (int j = 0; j < 8; j++) sum += s[k][j];
+  }
+  return sum;
+}
+
 // `out[i] = scalar` with stores around the caches, which gcc does not use by itself; `vector` is four of them.
 #define STREAMED(out, scalar, vector)                         \
   {                                                           \

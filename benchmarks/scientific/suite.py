@@ -19,7 +19,7 @@ import numpy as np
 import roofline
 from processes import Lost, Worker
 
-from scientific import reference, report, sides
+from scientific import pages, reference, report, sides
 from scientific.kernels import KERNELS, Kernel
 from scientific.results import outcome
 from scientific.timed import save_arguments
@@ -124,7 +124,11 @@ class Suite:
         arguments = kernel.arguments(preset)
         save_arguments(place / "timed", arguments)
         size = sum(a.nbytes for a in arguments if isinstance(a, np.ndarray))
-        return size * (len(self.workers) + 2) > 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+        shared = size * (len(self.workers) + 2) > 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+        if shared:
+            for path in (place / "timed").glob("*.npy"):
+                pages.gather(path)
+        return shared
 
     def best_versions(self, side, kernel, shared, say) -> dict:
         """Tries every version of a side; what was found, with `best` the fastest of each kind, which its process holds."""

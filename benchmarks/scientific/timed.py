@@ -9,6 +9,7 @@ from pathlib import Path
 import figures
 import numpy as np
 
+from scientific import pages
 from scientific.kernels import KERNELS
 from scientific.results import agree, outcome
 from scientific.sides import create
@@ -24,13 +25,12 @@ def save_arguments(folder: Path, arguments) -> None:
     (folder / "rest.pickle").write_bytes(pickle.dumps(rest))
 
 
-def load_arguments(folder: Path, shared: bool) -> tuple:
-    """The arguments; with `shared` the pages of their arrays are those of the files until they are written."""
+def load_arguments(folder: Path, shared: bool, written: tuple[int, ...] = ()) -> tuple:
+    """The arguments; with `shared` the arrays that are not written have the pages of their files."""
     rest = pickle.loads((folder / "rest.pickle").read_bytes())
 
     def load(i):
-        path = folder / f"{i}.npy"
-        return np.load(path, mmap_mode="c").view(np.ndarray) if shared else np.load(path)
+        return (pages.load if shared and i not in written else np.load)(folder / f"{i}.npy")
 
     # Definitions take NumPy's scalars, of the arrays' type.
     return tuple(load(i) if a is None else np.float64(a) if isinstance(a, float) else a for i, a in enumerate(rest))
@@ -86,7 +86,7 @@ class Side:
         version, shared = request
         try:
             if self.given is None:
-                arguments = load_arguments(self.folder / self.kernel.name / "timed", shared)
+                arguments = load_arguments(self.folder / self.kernel.name / "timed", shared, self.kernel.written)
                 self.given = self.side.given(arguments)
                 written = () if self.side.functional else self.kernel.written
                 self.fresh = [(self.given[i], self.side.copy(self.given[i])) for i in written]

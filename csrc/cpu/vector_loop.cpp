@@ -56,6 +56,9 @@ void VectorLoop::choose_shape() {
     if (may_leave_rest()) main_unroll_ = 1;
     // Many sums are enough by themselves, and would not find registers twice.
     if (2 * (loop_.results.size() + 1) + 4 > registers) main_unroll_ = 1;
+    // Memory is what they wait for: a line of each in turn.
+    sums_streams_ = sums_streams();
+    if (sums_streams_) main_unroll_ = std::max(1, kCacheLine / f_.module().vector_bytes());
     // Many chains side by side (stencils, rows that run together) fill it by themselves, and the registers, too.
     const bool wide = d_.ops > kManyOps && d_.ops >= kSideBySide * longest_chain();
     if (loop_.results.empty() && wide) main_unroll_ = 1;
@@ -285,7 +288,6 @@ void VectorLoop::leave_level() {
 
 void VectorLoop::iteration(bool masked) {
   const ir::Block& body = *loop_.blocks[0];
-  ahead_ = {};
   Loop l;
   l.op = &loop_;
   l.latch = cc_.newLabel();

@@ -245,6 +245,7 @@ class VectorLoop : private Lanes {
   void prefetch_stream(const ir::Op& load, const Place&);
   /// A load along memory of what one operation needs.
   bool is_stream(const ir::Op&);
+  bool sums_streams();
   /// The place a few iterations on; without a base where there is nothing to ask for.
   x86::Mem rows_ahead(const ir::Op& load, const x86::Mem&);
   /// What is loaded or stored behind a loop that takes longer than memory.
@@ -366,9 +367,9 @@ class VectorLoop : private Lanes {
   std::vector<Loop> loops_;
   std::vector<Regs> accumulators_;
   x86::Gp iv_, left_, lane_step_;
-  x86::Gp ahead_;                 // iterations to what is asked for in this one
   x86::Gp rest_;                  // iterations after those before an aligned address
   bool first_lane_runs_ = false;  // under the mask of a rest, which nothing inside changes
+  bool sums_streams_ = false;     // each sum is of a row that it alone needs
   bool one_vector_ = false;       // all that it runs, or nothing: no branch goes around it
   Stream stream_;
   x86::Gp worth_streaming_, streaming_;  // 0 or 1; the first for the whole loop, the second in the main loop only

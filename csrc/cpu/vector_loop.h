@@ -248,6 +248,8 @@ class VectorLoop : private Lanes {
   bool sums_streams();
   /// The place a few iterations on; without a base where there is nothing to ask for.
   x86::Mem rows_ahead(const ir::Op& load, const x86::Mem&);
+  /// The same in a copy whose rows follow each other. With sixteen registers copies are small, and are not asked for.
+  x86::Mem panel_ahead(const ir::Op& load, const x86::Mem&);
   /// What is loaded or stored behind a loop that takes longer than memory.
   struct Behind {
     x86::Mem base;

@@ -21,6 +21,10 @@ constexpr int kRowsAhead = 8;          // an index that the loop has anyway says
 constexpr size_t kFewestStreams = 4;
 constexpr int kBytesAhead = 2304;
 
+/// A panel whose rows follow each other comes from the second cache. Two cores of a Xeon, 350 x 350 by 350 x 550: 0.95
+/// ms instead of 0.99; 2500 x 3000 x 2750: 247 and 252.
+constexpr int kBytesAheadInPanel = 2048;
+
 bool takes_long(const ir::Op& loop) { return loop.code == Opcode::for_ && loop.results.size() >= kSumsToPrefetch; }
 
 /// Loads and arithmetic, one after the other: code that may be there twice.
@@ -35,7 +39,8 @@ bool computes_only(const ir::Block& body) {
 }  // namespace
 
 void VectorLoop::prefetch_rows(const ir::Op& op, const Place& p) {
-  const x86::Mem ahead = rows_ahead(op, p.base);
+  x86::Mem ahead = rows_ahead(op, p.base);
+  if (!ahead.hasBase()) ahead = panel_ahead(op, p.base);
   if (!ahead.hasBase()) return;
   for (int line = 0; line < unroll_ * bytes(op.result()->type.dtype); line += kCacheLine) {
     cc_.prefetcht0(ahead.cloneAdjusted(line));
@@ -106,6 +111,20 @@ x86::Mem VectorLoop::rows_ahead(const ir::Op& op, const x86::Mem& at) {
     return first;
   }
   return {};
+}
+
+x86::Mem VectorLoop::panel_ahead(const ir::Op& op, const x86::Mem& at) {
+  const ir::Op* loop = op.parent->owner;
+  if (!avx512_ || !exec_.all || loop == &loop_ || !takes_long(*loop)) return {};
+  const Form form = address_form(op);
+  const int row = unroll_ * bytes(op.result()->type.dtype);
+  const auto goes_on = [&](const auto& term) {
+    return term.first == loop->blocks[0]->args[0] && term.second.constant() && term.second.known == row;
+  };
+  if (!form.view->op || form.view->op->code != Opcode::alloc_ || std::ranges::none_of(form.terms, goes_on)) return {};
+  x86::Mem ahead = at.cloneAdjusted(kBytesAheadInPanel);
+  ahead.setSize(0);
+  return ahead;
 }
 
 std::vector<VectorLoop::Behind> VectorLoop::places_behind(const ir::Op& loop) {

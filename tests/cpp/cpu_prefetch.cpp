@@ -161,6 +161,25 @@ TEST(Prefetch, NotWhatWasCopiedAMomentAgo) {
   }
 }
 
+TEST(Prefetch, PanelsWhoseRowsFollowEachOther) {
+  const auto asked_of_panel = [](int columns, Isa isa) {
+    std::string text = sums_times_elements("%zero");
+    const std::string lanes = "  for simd %j = ", load = "load %a[%k, %j]";
+    text.insert(text.find(lanes),
+                "  %own = alloc %m slot 0 : f64[1,c]\n  for simd %e = %zero to %m step %one {\n"
+                "    %x = load %a[%zero, %e] : f64\n    store %x, %own[%e]\n    yield\n  }\n");
+    text.replace(text.find(load), load.size(), "load %own[" + std::to_string(columns) + "*%k + %j]");
+    const auto graph = ir::parse(text);
+    EXPECT_EQ(ir::verify(*graph), "") << text;
+    return prefetches(code_of(*graph, isa, 0)->listing());
+  };
+  for (Isa isa : isas()) {
+    const int lines = asked_of_panel(32, isa) - asked_of_panel(48, isa);
+    EXPECT_EQ(lines % 4, 0) << "those of four vectors, in each copy of the loop";
+    EXPECT_EQ(lines > 0, isa == Isa::avx512);
+  }
+}
+
 TEST(Prefetch, ChangesNoResult) {
   for (int64_t n : {0, 1, 8, 37, 128}) {
     for (int64_t m : {0, 1, 5, 6, 60}) {  // as many iterations as there are lines to ask for, fewer, and more

@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 
 FOOTPRINTS = [1 << k for k in range(17, 32, 2)]  # bytes of the triad's three arrays
+FOOTPRINTS_OF_DEVICES = [1 << k for k in range(24, 33, 2)]
+LARGEST = FOOTPRINTS_OF_DEVICES[-1]
 
 
 def best_seconds(call, least=0.15) -> float:
@@ -50,10 +52,10 @@ def yardsticks(folder: Path) -> tuple[list, list]:
     return triads, [calling(f, t) for f in (lib.read_only, lib.read_ahead) for t in threads]
 
 
-def measure_cpu(folder: Path) -> dict:
+def measure_cpu(folder: Path, largest: int) -> dict:
     triads, readers = yardsticks(folder)
     bandwidth, reading = {}, {}
-    for footprint in FOOTPRINTS:
+    for footprint in [f for f in FOOTPRINTS if f <= largest]:
         n = footprint // 24
         arguments = n, np.zeros(n), np.ones(n), np.ones(n)
         bandwidth[footprint] = 24 * n / min(best_seconds(partial(f, *arguments)) for f in triads)
@@ -67,7 +69,7 @@ def measure_cpu(folder: Path) -> dict:
     return {"bandwidth": bandwidth, "reading": reading, "flops": flops}
 
 
-def measure_gpu(folder: Path) -> dict:
+def measure_gpu(folder: Path, largest: int) -> dict:
     import cupy as cp
 
     def seconds(call, calls):
@@ -84,7 +86,7 @@ def measure_gpu(folder: Path) -> dict:
 
     triad = cp.ElementwiseKernel("float64 b, float64 c", "float64 a", "a = b + 3.0 * c", "triad")
     bandwidth = {}
-    for footprint in (1 << 24, 1 << 26, 1 << 28, 1 << 30, 1 << 32):
+    for footprint in [f for f in FOOTPRINTS_OF_DEVICES if f <= largest]:
         n = footprint // 24
         bandwidth[footprint] = 24 * n / seconds(partial(triad, cp.ones(n), cp.ones(n), cp.zeros(n)), 20)
     flops = {}
@@ -94,11 +96,13 @@ def measure_gpu(folder: Path) -> dict:
     return {"bandwidth": bandwidth, "flops": flops, "device": cp.cuda.runtime.getDeviceProperties(0)["name"].decode()}
 
 
-def measure(device: str, folder: Path) -> dict:
-    """In a process of its own: threads and contexts end with it."""
-    code = "import sys, json, pathlib, roofline\nprint(json.dumps(getattr(roofline, sys.argv[1])(pathlib.Path(sys.argv[2]))))"
+def measure(device: str, folder: Path, largest: int = LARGEST) -> dict:
+    """With arrays of up to so many bytes together; in a process of its own: threads and contexts end with it."""
     name = "measure_cpu" if device == "cpu" else "measure_gpu"
-    command = [sys.executable, "-c", code, name, str(folder)]
+    code = (
+        f"import json, pathlib, roofline\nprint(json.dumps(roofline.{name}(pathlib.Path({str(folder)!r}), {largest})))"
+    )
+    command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 

@@ -26,6 +26,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import roofline
 import sides
 from figures import MARKS, geomean, interval, machine, verdict, versions
 from processes import Worker
@@ -170,6 +171,13 @@ def main():
         default=0,
         metavar="SECONDS",
         help="wait, so long in all, for moments in which each processor has a core for itself, and take samples then",
+    )
+    npbench.add_argument(
+        "--footprint",
+        type=int,
+        default=roofline.LARGEST,
+        metavar="BYTES",
+        help="of the largest arrays that the roofline is measured on",
     )
     npbench.add_argument("--restart", action="store_true", help="forget what the JSON file holds")
     npbench.add_argument(

@@ -321,7 +321,7 @@ def run(options) -> None:
                     raise SystemExit(f"appy does not start on {options.device}: its reason stands above")
                 if "roofline" not in data:
                     progress.say("roofline")
-                    data["roofline"] = roofline.measure(options.device, Path(folder))
+                    data["roofline"] = roofline.measure(options.device, Path(folder), options.footprint)
             for number, name in enumerate(missing):
                 left = options.budget - (time.perf_counter() - begin)
                 if left <= 0:
@@ -334,7 +334,8 @@ def run(options) -> None:
                 report.print_progress(name, data)
             if progress.number and options.device == "cpu":  # others may have used the memory the first time
                 progress.say("roofline")
-                data["roofline"] = roofline.best_of(data["roofline"], roofline.measure("cpu", Path(folder)))
+                again = roofline.measure("cpu", Path(folder), options.footprint)
+                data["roofline"] = roofline.best_of(data["roofline"], again)
                 path.write_text(json.dumps(data, indent=1))
                 progress.clear()
         finally:

@@ -27,7 +27,7 @@ LIMITS = {"bandwidth": {"1000": 1e11, "1000000": 1e10}, "flops": {"float64": 1e1
 
 def run(path: Path, *more: str) -> subprocess.CompletedProcess:
     command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--suite", "npbench", "--preset", "tiny"]
-    command += ["--sides", "appy,numpy", "--rounds", "3", "--json", str(path), *more]
+    command += ["--sides", "appy,numpy", "--rounds", "3", "--footprint", str(1 << 21), "--json", str(path), *more]
     return subprocess.run(command, capture_output=True, text=True, timeout=200)
 
 
@@ -53,6 +53,7 @@ def test_a_run_is_continued(tmp_path):
     assert set(mine["first_call"]) == {"arrays", "loops"} and theirs["kind"] == {"default": "written"}
     middle, low, high = theirs["measured"]["default"]["ratio"]
     assert low <= middle <= high
+    assert [int(size) for size in data["roofline"]["reading"]] == [1 << 17, 1 << 19, 1 << 21]
     assert data["about"]["appy"]["numpy"] == np.__version__ and data["settings"]["machine"]["cores"] >= 1
 
     second = run(path, "--only", "syrk,jacobi_1d", "--plot", str(tmp_path / "pictures"), "--apart", "1")

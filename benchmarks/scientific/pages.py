@@ -52,7 +52,7 @@ def map_at(address: int | None, size: int, protection: int, flags: int, file: in
 
 
 def gather(path: Path) -> bool:
-    """Puts a file's pages together; whether all became huge. Where the system cannot, they stay as they are."""
+    """Puts a file's pages together; whether all became huge but those behind the last whole one. Else they stay as they are."""
     with contextlib.suppress(OSError):
         found = mapped(path, mmap.MAP_SHARED)
         return libc.madvise(ctypes.addressof(found), len(found), MADV_COLLAPSE) == 0

@@ -54,11 +54,11 @@ void VectorLoop::choose_shape() {
     main_unroll_ = d_.ops <= 8 && !loop_.results.empty() ? 4 : 2;
     // Lanes that are put together one by one take longer than a sum of four waits for itself.
     if (may_leave_rest()) main_unroll_ = 1;
-    // Many sums are enough by themselves, and would not find registers twice.
-    if (2 * (loop_.results.size() + 1) + 4 > registers) main_unroll_ = 1;
     // Memory is what they wait for: a line of each in turn.
     sums_streams_ = sums_streams();
     if (sums_streams_) main_unroll_ = std::max(1, kCacheLine / f_.module().vector_bytes());
+    // Many sums are enough by themselves, and would not find registers twice.
+    if (2 * (loop_.results.size() + 1) + 4 > registers) main_unroll_ = 1;
     // Many chains side by side (stencils, rows that run together) fill it by themselves, and the registers, too.
     const bool wide = d_.ops > kManyOps && d_.ops >= kSideBySide * longest_chain();
     if (loop_.results.empty() && wide) main_unroll_ = 1;

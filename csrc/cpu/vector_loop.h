@@ -245,6 +245,7 @@ class VectorLoop : private Lanes {
   void prefetch_stream(const ir::Op& load, const Place&);
   /// A load along memory of what one operation needs.
   bool is_stream(const ir::Op&);
+  /// Is each sum of a load of its own of that kind?
   bool sums_streams();
   /// The place a few iterations on; without a base where there is nothing to ask for.
   x86::Mem rows_ahead(const ir::Op& load, const x86::Mem&);

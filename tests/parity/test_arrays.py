@@ -26,6 +26,11 @@ def counts(text: str) -> tuple[int, int, int]:
     )
 
 
+def streams() -> int:
+    """Rows of arrays that are read once that run together: with AVX-512, whose vectors are lines of memory, fewer."""
+    return 4 if (appy.config()["isa"] or appy._C.detected_isa()) == "avx512" else 6
+
+
 @appy.jit(strict=True)
 def chain(a, b, out):
     # pragma 0=>parallel,simd
@@ -93,8 +98,8 @@ def test_gesummv_reads_each_matrix_once_and_makes_no_array():
     a = np.ones((8, 8))
     text = graph(gesummv, 2.0, 3.0, a, a + 1, np.ones(8), np.zeros(8))
     loops, loads, arrays = counts(text)
-    # Three rows of both together, and those that are left.
-    assert (loops, arrays) == (4, 0) and loads == (3 * 2 + 1) + 3
+    # A few rows of both together, and those that are left.
+    assert (loops, arrays) == (4, 0) and loads == (streams() + 1) + 3
 
 
 def gemver(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
@@ -121,8 +126,8 @@ def random_arguments(m, n):
 
 def test_an_updated_matrix_is_summed_by_columns_in_the_same_sweep():
     text = graph(appy.jit(strict=True)(gemver), *random_arguments(9, 9))
-    # Eight rows together, and those that are left; the last statement, six rows together, and those that are left.
-    assert text.count("load %a[") == 8 + 1 + 6 + 1 and text.count(", %a[") == 9
+    # Eight rows together, and those that are left; the last statement, some rows together, and those that are left.
+    assert text.count("load %a[") == 8 + 1 + streams() + 1 and text.count(", %a[") == 9
     a = np.ones((8, 8))
     text = graph(appy.jit(strict=True)(made_and_summed), a, np.ones(8), np.ones(8), np.zeros(8))
     assert text.count("load %a[") == 0 and text.count(", %a[") == 9

@@ -209,7 +209,8 @@ def test_a_whole_array_is_named_by_its_extents():
 
 def test_matrix_and_vector():
     # Rows run together, as many as there are streams of memory or as `in_reg` says, and what is left of them one by one.
-    groups = 4 if (appy.config()["isa"] or appy._C.detected_isa()) == "avx512" else 3  # of 13 rows, four or six at a time
+    wide = "512" in (appy.config()["isa"] or appy._C.detected_isa())
+    groups = 4 if wide else 3  # of 13 rows, four or six at a time
     loops = {
         ":M=>parallel :N=>reduce(sum)": 2 * ["0: parallel", "1: simd"],
         ":N=>reduction(sum:y) :M=>parallel": 2 * ["0: parallel", "1: simd"],

@@ -19,6 +19,11 @@ FOOTPRINTS_OF_DEVICES = [1 << k for k in range(24, 33, 2)]
 LARGEST = FOOTPRINTS_OF_DEVICES[-1]
 
 
+def up_to(largest: int, footprints: list[int]) -> list[int]:
+    """Those that are not larger; the first one in any case."""
+    return [f for f in footprints if f <= largest] or footprints[:1]
+
+
 def best_seconds(call, least=0.15) -> float:
     """The shortest of several calls."""
     call()
@@ -55,7 +60,7 @@ def yardsticks(folder: Path) -> tuple[list, list]:
 def measure_cpu(folder: Path, largest: int) -> dict:
     triads, readers = yardsticks(folder)
     bandwidth, reading = {}, {}
-    for footprint in [f for f in FOOTPRINTS if f <= largest]:
+    for footprint in up_to(largest, FOOTPRINTS):
         n = footprint // 24
         arguments = n, np.zeros(n), np.ones(n), np.ones(n)
         bandwidth[footprint] = 24 * n / min(best_seconds(partial(f, *arguments)) for f in triads)
@@ -86,7 +91,7 @@ def measure_gpu(folder: Path, largest: int) -> dict:
 
     triad = cp.ElementwiseKernel("float64 b, float64 c", "float64 a", "a = b + 3.0 * c", "triad")
     bandwidth = {}
-    for footprint in [f for f in FOOTPRINTS_OF_DEVICES if f <= largest]:
+    for footprint in up_to(largest, FOOTPRINTS_OF_DEVICES):
         n = footprint // 24
         bandwidth[footprint] = 24 * n / seconds(partial(triad, cp.ones(n), cp.ones(n), cp.zeros(n)), 20)
     flops = {}

@@ -46,8 +46,7 @@ def mapped(path: Path, flags: int):
 def map_at(address: int | None, size: int, protection: int, flags: int, file: int) -> int:
     start = libc.mmap(address, size, protection, flags, file, 0)
     if start is None or start == ctypes.c_void_p(-1).value:
-        code = ctypes.get_errno()
-        raise OSError(code, "mmap failed")
+        raise OSError(ctypes.get_errno(), "mmap failed")
     return start
 
 

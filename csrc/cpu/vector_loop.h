@@ -236,6 +236,7 @@ class VectorLoop : private Lanes {
   x86::Reg load_by_lane(const ir::Op&, const Place&, int u);
 
   // Asking for what comes (vector_prefetch.cpp).
+  void ask_for_lines(x86::Mem first, int bytes);
   /// A loop inside that goes down the columns of a matrix jumps from row to row, often from page to page, where no
   /// processor sees what comes next. With sums enough to compute meanwhile, it asks for the rows to come.
   void prefetch_rows(const ir::Op& load, const Place&);

@@ -38,13 +38,15 @@ bool computes_only(const ir::Block& body) {
 
 }  // namespace
 
+void VectorLoop::ask_for_lines(x86::Mem first, int bytes) {
+  first.setSize(0);
+  for (int line = 0; line < bytes; line += kCacheLine) cc_.prefetcht0(first.cloneAdjusted(line));
+}
+
 void VectorLoop::prefetch_rows(const ir::Op& op, const Place& p) {
   x86::Mem ahead = rows_ahead(op, p.base);
   if (!ahead.hasBase()) ahead = panel_ahead(op, p.base);
-  if (!ahead.hasBase()) return;
-  for (int line = 0; line < unroll_ * bytes(op.result()->type.dtype); line += kCacheLine) {
-    cc_.prefetcht0(ahead.cloneAdjusted(line));
-  }
+  if (ahead.hasBase()) ask_for_lines(ahead, unroll_ * bytes(op.result()->type.dtype));
 }
 
 bool VectorLoop::is_stream(const ir::Op& op) {
@@ -68,11 +70,7 @@ bool VectorLoop::sums_streams() {
 
 void VectorLoop::prefetch_stream(const ir::Op& op, const Place& p) {
   if (!sums_streams_ || !exec_.all || op.parent != loop_.blocks[0] || !is_stream(op)) return;
-  x86::Mem ahead = p.base.cloneAdjusted(kBytesAhead);
-  ahead.setSize(0);
-  for (int line = 0; line < unroll_ * bytes(op.result()->type.dtype); line += kCacheLine) {
-    cc_.prefetcht0(ahead.cloneAdjusted(line));
-  }
+  ask_for_lines(p.base.cloneAdjusted(kBytesAhead), unroll_ * bytes(op.result()->type.dtype));
 }
 
 void VectorLoop::prefetch_elements(const ir::Op& op, const x86::Mem& at) {
@@ -122,9 +120,7 @@ x86::Mem VectorLoop::panel_ahead(const ir::Op& op, const x86::Mem& at) {
     return term.first == loop->blocks[0]->args[0] && term.second.constant() && term.second.known == row;
   };
   if (!form.view->op || form.view->op->code != Opcode::alloc_ || std::ranges::none_of(form.terms, goes_on)) return {};
-  x86::Mem ahead = at.cloneAdjusted(kBytesAheadInPanel);
-  ahead.setSize(0);
-  return ahead;
+  return at.cloneAdjusted(kBytesAheadInPanel);
 }
 
 std::vector<VectorLoop::Behind> VectorLoop::places_behind(const ir::Op& loop) {
@@ -168,7 +164,7 @@ bool VectorLoop::asks_in_turn(const ir::Op& loop, std::span<const Behind> places
 
 void VectorLoop::ask_for(std::span<const Behind> places) {
   for (const auto& [base, bytes] : places) {
-    for (int line = 0; line < bytes; line += kCacheLine) cc_.prefetcht0(base.cloneAdjusted(line));
+    ask_for_lines(base, bytes);
     // A line more than the vectors have where they begin in the middle of one.
     cc_.prefetcht0(base.cloneAdjusted(bytes - 1));
   }

@@ -1,5 +1,6 @@
 """Arrays that processes of the suite share: as in the file, private once written, in huge pages where the system has them."""
 
+import mmap
 import os
 import re
 import sys
@@ -52,14 +53,26 @@ def mapped_as_huge(address):
     return 0
 
 
-def test_maps_gathered_pages_as_huge_ones(tmp_path):
-    if not os.access(IN_MEMORY, os.W_OK):
-        pytest.skip("no file system in memory")
+def gathers_pages() -> bool:
+    """Whether the system does so where it is asked for memory of this process, and files in memory are not excepted."""
+    setting = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+    if not os.access(IN_MEMORY, os.W_OK) or not setting.exists() or "[deny]" in setting.read_text():
+        return False
+    with mmap.mmap(-1, 2 * pages.HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        memory.write(bytes(2 * pages.HUGE))
+        try:
+            memory.madvise(pages.MADV_COLLAPSE)
+        except OSError:
+            return False
+    return True
+
+
+@pytest.mark.skipif(not gathers_pages(), reason="the system gathers no pages")
+def test_maps_gathered_pages_as_huge_ones():
     path = IN_MEMORY / f"appy-test-pages-{os.getpid()}.npy"
     try:
         np.save(path, np.ones(3 * pages.HUGE // 8))
-        if not pages.gather(path):
-            pytest.skip("the system gathers no pages")
+        assert pages.gather(path)
         loaded = pages.load(path)
         assert loaded.sum() == loaded.size
         assert loaded.ctypes.data % 64 == 0

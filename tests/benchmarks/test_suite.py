@@ -252,6 +252,11 @@ def test_the_floor_is_of_memory_or_of_arithmetic():
     assert roofline.floor_of(LIMITS, row) == (10**9 / 1e10, "memory")
 
 
+def test_footprints_are_at_least_one():
+    assert roofline.up_to(1 << 19, roofline.FOOTPRINTS) == [1 << 17, 1 << 19]
+    assert roofline.up_to(1, roofline.FOOTPRINTS_OF_DEVICES) == [1 << 24]
+
+
 def test_of_two_rooflines_the_higher_rates_count():
     first = {"bandwidth": {"8": 5.0, "64": 2.0}, "reading": {"64": 3.0}, "flops": {"float64": 7.0}, "device": "x"}
     again = {"bandwidth": {8: 4.0, 64: 3.0}, "reading": {64: 2.0}, "flops": {"float64": 8.0}, "device": "x"}

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from machine import streams
 from scientific_programs import appy_arrays
 
 import appy
@@ -24,11 +25,6 @@ def counts(text: str) -> tuple[int, int, int]:
         sum(" = load " in line for line in lines),
         sum(" = alloc " in line for line in lines),
     )
-
-
-def streams() -> int:
-    """Rows of arrays that are read once that run together: with AVX-512, whose vectors are lines of memory, fewer."""
-    return 4 if "512" in (appy.config()["isa"] or appy._C.detected_isa()) else 6
 
 
 @appy.jit(strict=True)

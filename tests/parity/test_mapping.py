@@ -6,11 +6,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import linecache
+import math
 import re
 import warnings
 
 import numpy as np
 import pytest
+from machine import streams
 
 import appy
 
@@ -209,8 +211,7 @@ def test_a_whole_array_is_named_by_its_extents():
 
 def test_matrix_and_vector():
     # Rows run together, as many as there are streams of memory or as `in_reg` says, and what is left of them one by one.
-    wide = "512" in (appy.config()["isa"] or appy._C.detected_isa())
-    groups = 4 if wide else 3  # of 13 rows, four or six at a time
+    groups = math.ceil(13 / streams())
     loops = {
         ":M=>parallel :N=>reduce(sum)": 2 * ["0: parallel", "1: simd"],
         ":N=>reduction(sum:y) :M=>parallel": 2 * ["0: parallel", "1: simd"],

@@ -170,6 +170,7 @@ void Divergence::survey() {
     stores_inside |= updates && ir::enclosing_loop(*op.parent) != &loop_;
     if (op.code == Opcode::for_ || op.code == Opcode::while_) {
       has_inner_loop = true;
+      branches_in_loop |= op.parent != loop_.blocks[0];
       if (divergent(&op) && op.code == Opcode::for_) {
         widest = 8;
         const ir::Value* step = op.operands[2];
@@ -190,7 +191,10 @@ void Divergence::survey() {
           std::count_if(op.results.begin(), op.results.end(), [&](const ir::Value* v) { return varying(v); });
       sums_inside = std::max(sums_inside, static_cast<size_t>(count));
     }
-    if (op.code == Opcode::if_ && varying(op.operands[0])) has_varying_if = true;
+    if (op.code == Opcode::if_ && varying(op.operands[0])) {
+      has_varying_if = true;
+      branches_in_loop |= ir::enclosing_loop(*op.parent) != &loop_;
+    }
     if (op.code == Opcode::break_ && ir::enclosing_loop(*op.parent) == &loop_) own_break = true;
     bool any = false;
     for (size_t i = 0; i < op.operands.size(); ++i) {

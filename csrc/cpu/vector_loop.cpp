@@ -66,12 +66,13 @@ void VectorLoop::choose_shape() {
     // With a condition: one branch around the arm that no lane takes. Where the arm is next to nothing, the loop around
     // that branch is what counts.
     main_unroll_ = d_.ops <= 2 ? 8 : 4;
-  } else if (!masked_only_ && !d_.has_varying_if && d_.sums_inside > 0) {
+  } else if (!masked_only_ && (!d_.has_varying_if || !d_.branches_in_loop) && d_.sums_inside > 0) {
     // What is loaded for all lanes serves several vectors, and sums do not wait for themselves, where the sums of all
     // have registers and leave one to load into and one that both factors share.
     const auto fits = [&](int unroll) { return static_cast<size_t>(unroll) * (d_.sums_inside + 1) + 1 <= registers; };
     if (fits(2)) main_unroll_ = 2;
-    if (fits(4) && d_.sums_inside <= kFewSums) main_unroll_ = 4;
+    // Where a condition decides what becomes of them (the diagonal of a triangle), few columns are left for four.
+    if (fits(4) && d_.sums_inside <= kFewSums && !d_.has_varying_if) main_unroll_ = 4;
   }
   if (interleave && !masked_only_) main_unroll_ = 2;
   bool calls = false;

@@ -110,5 +110,53 @@ TEST(Sums, WhatScalesAllLanesComesFromMemoryIntoThem) {
   }
 }
 
+/// y[r, j] += the sum of a[r, k] * x[k, j] for columns before the row's `cut`, as a triangle's diagonal has them; or,
+/// with `inside`, sums of what is positive alone.
+std::string diagonal(bool inside = false) {
+  const std::string added =
+      inside ? "      %big = gt %p0, %f0 : bool\n      %u0 = if %big : f64 {\n        %h = add %t0, %p0 : f64\n        "
+               "yield %h\n      } else {\n        yield %t0\n      }\n"
+             : "      %u0 = add %t0, %p0 : f64\n";
+  std::string text =
+      "region @r(%q: i64, %n: i64, %cut0: i64, %cut1: i64, %a: f64[2,c], %x: f64[2,c], %y: f64[2,c]) {\n"
+      "  %zero = const 0 : i64\n  %one = const 1 : i64\n  %f0 = const 0.0 : f64\n"
+      "  for parallel simd annotated %j = %zero to %n step %one {\n"
+      "    %s0, %s1 = for %k = %zero to %q step %one carry(%t0 = %f0, %t1 = %f0) : f64, f64 {\n"
+      "      %x0 = load %x[%k, %j] : f64\n      %a0 = load %a[0, %k] : f64\n      %a1 = load %a[1, %k] : f64\n"
+      "      %p0 = mul %a0, %x0 : f64\n" +
+      added + "      %p1 = mul %a1, %x0 : f64\n      %u1 = add %t1, %p1 : f64\n      yield %u0, %u1\n    }\n";
+  for (const std::string r : {"0", "1"}) {
+    text += "    %in" + r + " = lt %j, %cut" + r + " : bool\n    if %in" + r + " {\n      %y" + r + " = load %y[" + r +
+            ", %j] : f64\n      %v" + r + " = add %y" + r + ", %s" + r + " : f64\n      store %v" + r + ", %y[" + r +
+            ", %j]\n      yield\n    } else {\n      yield\n    }\n";
+  }
+  return text + "    yield\n  }\n  yield\n}\n";
+}
+
+TEST(Sums, GoTwoVectorsAtATimeWhereAConditionComesBehindThem) {
+  const auto vectors = [](const std::string& text, Isa isa) {
+    const std::string summary = code_of(*ir::parse(text), isa, -1, false)->summary();
+    return summary.substr(summary.find(" x ") + 3, 1);
+  };
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    EXPECT_EQ(vectors(diagonal(), isa), "2");
+    EXPECT_EQ(vectors(diagonal(true), isa), "1");
+  }
+  for (const bool inside : {false, true}) {
+    for (const int64_t n : {0, 1, 8, 15, 16, 17, 40}) {
+      for (const int64_t cut : {int64_t{-1}, int64_t{0}, n / 2, n - 1, n}) {
+        for (const int64_t q : {0, 1, 5}) {
+          const auto elements = [](int64_t count) { return counting<double>(static_cast<size_t>(count)); };
+          expect_same(diagonal(inside),
+                      {scalar_arg(word(q)), scalar_arg(word(n)), scalar_arg(word(cut)), scalar_arg(word(cut + 1)),
+                       array_arg(elements(2 * q), {2, q}), array_arg(elements(q * (n + 1)), {q, n + 1}),
+                       array_arg(elements(2 * (n + 1)), {2, n + 1})});
+          if (::testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace appy::cpu::testing

@@ -32,7 +32,7 @@ class Divergence {
   bool has_divergent_loop() const { return !divergent_.empty(); }
   bool has_varying_if = false;
   bool has_inner_loop = false;
-  bool branches_in_loop = false;  // a varying `if` stands in an inner loop, or around one
+  bool branches_in_loop = false;  // a varying `if` stands in an inner loop, or an inner loop in anything
   bool has_alloc = false;
   bool has_check = false;
   bool has_gather = false;

@@ -2,10 +2,10 @@
 // block of rows, so that a block stays in a core's cache. Split tiling (Grosser and others, "Split tiling for GPUs:
 // automatic parallelization using trapezoidal tiles", 2013; the same idea without the name in Krishnamoorthy and
 // others, "Effective automatic parallelization of stencil computations", 2007): first all blocks, each phase on the
-// points that need nothing of other blocks, which get fewer with each phase; then, between each two blocks, what was
-// left out. Both kinds start with all workers at once. Within a tile the points are skewed (Wolf and Lam, 1991): a
-// strip of rows goes through all phases, each some rows behind the one before, so that what is live are a few rows a
-// phase.
+// points that need nothing of other blocks, which get fewer with each phase; then, between each two blocks and behind
+// the last one, what was left out. Both kinds start with all workers at once. Within a tile the points are skewed (Wolf
+// and Lam, 1991): a strip of rows goes through all phases, each some rows behind the one before, so that what is live
+// are a few rows a phase.
 //
 // Rules for editors:
 // 1. With R(t, p) = right + t * slope_right of phase p and L likewise, a point needs points of phases before as the
@@ -60,11 +60,13 @@ constexpr int64_t kElements = 64;
 constexpr int64_t kBlocks = 4;
 constexpr int64_t kWorkers = 4;
 // Iterations of the loop around the phases: so few are worth blocks half as long, so many more only save barriers.
-constexpr int64_t kFewSteps = 4;
+constexpr int64_t kFewSteps = 8;
 constexpr int64_t kMostSteps = 64;
-// Rows of a strip: of short ones, and of those that make it longer than a first-level cache.
+// Rows of a strip of short ones, at most; of long ones, which run together (`jam`); that a cache has room for where
+// twice as many make a strip.
 constexpr int64_t kMostRows = 4096;
-constexpr int64_t kFewRows = 8;
+constexpr int64_t kTogether = 2;
+constexpr int64_t kMuchRoom = 32;
 constexpr int64_t kFar = int64_t{1} << 50;  // beyond any row
 
 class Tiler : Arithmetic {
@@ -152,6 +154,18 @@ class Tiler : Arithmetic {
   int64_t cache() const { return std::max(kCache, graph_.cache / 4 * 3); }
   int64_t own_cache() const { return std::max(2 * kCache, graph_.cache); }
 
+  /// What a phase stores the next one finds in the first-level cache, where strips are no longer than they have to be.
+  /// Of rows that it has no room for a longer strip reads fewer twice. `live`: how many rows a worker's cache has room
+  /// for, and `two_steps` how many two steps need.
+  Value* rows_of_strip(Value* row, Value* live, int64_t two_steps) {
+    Value* room = b_.op(Opcode::ge_, {live, i64(two_steps + kTogether)});
+    Value* much = b_.op(Opcode::ge_, {live, i64(kMuchRoom)});
+    Value* twice = b_.op(Opcode::and_, {b_.op(Opcode::gt_, {row, i64(kStrip)}), much});
+    Value* of_long = b_.select(twice, i64(2 * kTogether), b_.select(room, i64(kTogether), i64(1)));
+    Value* pairs = least(over(over(i64(kStrip), row), i64(kTogether)), i64(kMostRows / kTogether));
+    return most(times(pairs, kTogether), of_long);
+  }
+
   void choose_sizes() {
     trips_ = emit_trips(b_, loop_);
     for (const Phase& phase : stencil_.phases) {
@@ -180,12 +194,13 @@ class Tiler : Arithmetic {
     const int64_t workers = graph_.workers > 0 ? graph_.workers : kWorkers;
     const bool shared = stencil_.parallel && workers > 1;
     Value* row = row_bytes();
-    Value* together = least(over(i64(cache() / 6), row), i64(kFewRows));
-    strip_ = most(most(least(over(i64(kStrip), row), i64(kMostRows)), together), i64(1));
     // Of rows that are planes a worker's cache may not have enough for two steps, but its share of the last one.
     const int64_t share = std::max(cache(), kLastCache / (shared ? workers : 1));
-    Value* near = b_.op(Opcode::le_, {row, i64(cache() / (2 * std::max<int64_t>(1, stencil_.slope_right) + 1))});
-    Value* live = sub(over(b_.select(near, i64(cache()), i64(share)), row), strip_);
+    const int64_t two_steps = 2 * std::max<int64_t>(1, stencil_.slope_right) + 1;
+    Value* near = b_.op(Opcode::le_, {row, i64(cache() / two_steps)});
+    Value* live = over(b_.select(near, i64(cache()), i64(share)), row);
+    strip_ = rows_of_strip(row, live, two_steps);
+    live = sub(live, strip_);
     if (stencil_.slope_right > 1) live = over(live, i64(stencil_.slope_right));
     steps_ = least(least(live, trips_), i64(kMostSteps));
     if (shared && slopes > 0) {
@@ -194,11 +209,10 @@ class Tiler : Arithmetic {
       steps_ = least(steps_, most(several, least(one_each, i64(kFewSteps))));
     }
     // What stays in the workers' caches is read as fast without tiles, and so is what all of them share where elements
-    // take many operations, or, with vectors of twice the length, what is half in their caches; of rows that are
-    // elements barriers take the time.
+    // take many operations of short vectors; of rows that are elements barriers take the time.
     Value* bytes = mul(count_, row);
     const int64_t own = workers * own_cache(), all = std::max(own, kLastCache);
-    const int64_t unshared = graph_.registers >= kLongVectors ? 2 * own : all;
+    const int64_t unshared = graph_.registers >= kLongVectors ? own : all;
     Value* beyond = b_.op(Opcode::gt_, {bytes, computes_more() ? i64(unshared) : b_.select(near, i64(own), i64(all))});
     Value* elements = b_.op(Opcode::le_, {row, i64(kElements)});
     pays_ = b_.op(Opcode::and_, {b_.op(Opcode::ge_, {steps_, i64(2)}), b_.op(Opcode::or_, {beyond, elements})});
@@ -281,12 +295,17 @@ class Tiler : Arithmetic {
     const bool both = constant(*blocks_) != int64_t{1};
     Op* kinds = nullptr;
     Value *kind = i64(0), *between = nullptr;
-    Value* tiles = blocks_;
+    Value *tiles = blocks_, *lost = i64(0), *open = i64(1);
     if (both) {
       kinds = count_to(i64(2), control(), "between");
       kind = induction(*kinds);
       between = b_.op(Opcode::gt_, {kind, i64(0)});
-      tiles = sub(blocks_, kind);
+      // The last tile goes on to the end of the rows, so that there is one behind each block. Half of what a block
+      // loses at its end makes that as large as the others. One block has all rows.
+      lost = over(add(times(last, right), stencil_.most_right), i64(2));
+      Value* alone = most(sub(i64(2), blocks_), i64(0));
+      tiles = sub(blocks_, mul(kind, alone));
+      open = most(kind, alone);
       span = mul(span, kind);
     } else {
       span = i64(0);
@@ -304,11 +323,11 @@ class Tiler : Arithmetic {
     across.threads = stencil_.threads;
     Op* tile = count_to(tiles, across, "tile");
     Value* n = induction(*tile);
-    const auto bound = [&](Value* at) { return add(first_, over(mul(at, count_), blocks_)); };
+    const auto bound = [&](Value* at) { return add(first_, sub(over(mul(at, count_), blocks_), lost)); };
     Value *at_low = add(n, kind), *at_high = add(n, 1);
-    // The first block has no lower end, the last one no upper end.
+    // The first block has no lower end, the last tile of all no upper end.
     Value* no_low = most(sub(i64(1), at_low), i64(0));
-    Value* no_high = most(add(sub(at_high, blocks_), 1), i64(0));
+    Value* no_high = mul(most(add(sub(at_high, blocks_), 1), i64(0)), open);
     low_ = sub(bound(at_low), times(no_low, kFar));
     high_ = add(bound(at_high), times(no_high, kFar));
     Op* strips = b_.for_loop(most(low_, first_), least(add(high_, span), behind), strip_, {}, control());

@@ -144,18 +144,20 @@ def measure(side: str, library: str, most: int) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=20, help="two at least, for quartiles")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--side", nargs=2, metavar=("SIDE", "LIBRARY"), help="one round of one side")
     options = parser.parse_args()
+    if options.rounds < 2:
+        parser.error("--rounds: quartiles need two at least")
     if options.side:
         print(json.dumps(measure(*options.side, options.threads)))
         return
     results: dict[str, list[list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        source, library = Path(folder, "phases.c"), Path(folder, "phases.so")
-        source.write_text(C_SOURCE)
-        subprocess.run(["gcc", *sides.C_FLAGS, f"-DCOLUMNS={COLUMNS}", str(source), "-o", str(library)], check=True)
+        source = Path(folder, "phases.c")
+        source.write_text(f"#define COLUMNS {COLUMNS}\n{C_SOURCE}")
+        library = sides.compile_c(source, source.parent)
         for _ in range(options.rounds):
             for side in ("appy", "gcc"):
                 command = [sys.executable, __file__, "--threads", str(options.threads), "--side", side, str(library)]

@@ -18,13 +18,18 @@ KERNELS = Path(__file__).parent / "kernels"
 C_FLAGS = ("-O3", "-march=native", "-ffast-math", "-fopenmp", "-fPIC")
 
 
-def c_library(source: Path, folder: Path) -> ctypes.CDLL:
-    """`source` compiled on the spot by gcc, which may be missing or fail: OSError, CalledProcessError."""
+def compile_c(source: Path, folder: Path) -> Path:
+    """The library that gcc makes of `source`; gcc may be missing or fail: OSError, CalledProcessError."""
     compiled, library = folder / f"{source.stem}.o", folder / f"{source.stem}.so"
     subprocess.run(["gcc", *C_FLAGS, "-c", str(source), "-o", str(compiled)], check=True)
     # Apart, since gcc 12 given -ffast-math links what turns subnormal numbers off in the thread that loads the library.
     subprocess.run(["gcc", "-shared", "-fopenmp", str(compiled), "-o", str(library), "-lm"], check=True)
-    return ctypes.CDLL(str(library))
+    return library
+
+
+def c_library(source: Path, folder: Path) -> ctypes.CDLL:
+    """`source` compiled on the spot; errors as of compile_c."""
+    return ctypes.CDLL(str(compile_c(source, folder)))
 
 
 def _pointer(a):

@@ -10,8 +10,9 @@
 // Rules for editors:
 // 1. With R(t, p) = right + t * slope_right of phase p and L likewise, a point needs points of phases before as the
 //    header stencil.h says. Block [low, high) computes [low + L, high - R), the tile between two blocks [bound - R,
-//    bound + L): together each point once. A block needs (steps - 1) * (slopes) + the greatest starts + the reach in
-//    rows for tiles between blocks to be independent of each other.
+//    bound + L), the one behind the last block [bound - R, end): together each point once. A block needs (steps - 1) *
+//    (slopes) + the greatest starts + the reach in rows for tiles between blocks to be independent of each other; the
+//    first one, which has such a tile on one side only, may have less.
 // 2. Point x of (t, p) stands in the strip of x + R(t, p), so that what it needs stands in that strip or one before.
 // 3. The order of a phase's points is free: no two of them touch a row that one of them writes, but for its own.
 

@@ -3,6 +3,7 @@
 usage: python benchmarks/overheads.py [--only dispatch,import] [--rounds 15] [--json FILE]
 
 Every figure is a median over processes; what is compared runs in turn. Targets are those that the project set itself.
+The appy is that of PYTHONPATH or, without it, of these sources.
 """
 
 from __future__ import annotations
@@ -105,6 +106,12 @@ def first_call(function, args):
     seconds = time.perf_counter() - start
     assert function.stats()["runs"] > 0, function.stats()
     return seconds
+
+
+def child_verifies():
+    from appy import _C
+
+    return _C.verifies_passes
 
 
 def child_first_saxpy():
@@ -272,7 +279,7 @@ class Bench:
         self.rows = {}
         self.environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", str(ROOT)), str(ROOT)]),
             # As an installed package, appy has its bytecode.
             "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),
             "PYTHONDONTWRITEBYTECODE": "",
@@ -309,6 +316,8 @@ class Bench:
             self.row(f"warm region, {text}, above a plain call", extra * 1e9, "ns", 300 if kind == "empty" else None)
 
     def first(self):
+        if self.child("verifies"):
+            print("This build verifies the graph after each pass (APPY_VERIFY): a release takes less for first calls.")
         saxpy, largest = self.repeat(lambda: self.child("first_saxpy"), lambda: self.child("first_largest"))
         self.row("first call of saxpy after import", statistics.median(saxpy) * 1e3, "ms", 1)
         name, seconds = largest[0]["name"], statistics.median(a["seconds"] for a in largest)

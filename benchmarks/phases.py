@@ -2,10 +2,11 @@
 
 usage: python benchmarks/phases.py [--threads 2] [--rounds 20] [--json FILE]
 
-A phase is a parallel loop over rows that are each worker's own and stay in its caches. Its cost is what it takes on so
-many threads less its share of what it takes on one, in microseconds: best of nine calls each, in turn. `sums` are phases
-that add to a scalar. Every side has a process of its own in each round; the table has medians and quartiles. `exchange`
-is what a line of the cache takes to go from one core to the other and back, which says what can be had.
+A phase is a parallel loop over rows that are each worker's own and stay in its caches. Its cost is what it takes more
+than it takes threads that have the same rows and never wait for each other, in microseconds: best of nine calls each, in
+turn. `sums` are phases that add to a scalar. Every side has a process of its own in each round; the table has medians
+and quartiles. `exchange` is what a line of the cache takes to go from one core to the other and back, which says what
+can be had.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import sides
 
 PHASES = 200
 COLUMNS = 512
-ROWS = (64, 256)
+ROWS = (16, 64, 256)
 
 C_SOURCE = """
 #include <pthread.h>
@@ -44,6 +47,14 @@ void together(double *a, long rows, long steps, int threads) {
   _Pragma("omp parallel num_threads(threads)") for (long t = 0; t < steps; ++t) {
     _Pragma("omp for schedule(static)") FIRST
     _Pragma("omp for schedule(static)") SECOND
+  }
+}
+void apart(double *a, long rows, long steps, int threads) {
+  const long part = (rows + threads - 1) / threads, all = rows;
+  _Pragma("omp parallel for schedule(static, 1) num_threads(threads)") for (long k = 0; k < threads; ++k) {
+    double *of_all = a, *a = of_all + k * part * COLUMNS;
+    const long rows = part < all - k * part ? part : all - k * part;
+    for (long t = 0; t < steps; ++t) { FIRST SECOND }
   }
 }
 static _Alignas(64) atomic_int there, back;
@@ -102,42 +113,64 @@ def sums(a, steps):
     return total
 
 
-def cost(run, most: int) -> list[float]:
-    """Microseconds a phase on `most` threads for each number of rows; `run(array, steps, threads)`."""
+def cost(together, apart) -> list[float]:
+    """Microseconds a phase for each number of rows; the two take an array and steps and return seconds."""
     import numpy as np
 
     found = []
     for rows in ROWS:
         array = np.random.default_rng(1).random((rows, COLUMNS))
-        best = {1: float("inf"), most: float("inf")}
+        best = {run: float("inf") for run in (together, apart)}
         for _ in range(9):
-            for threads in best:
-                start = time.perf_counter()
-                run(array, PHASES // 2, threads)
-                best[threads] = min(best[threads], time.perf_counter() - start)
-        found.append((best[most] - best[1] / most) / PHASES * 1e6)
+            for run in best:
+                best[run] = min(best[run], run(array, PHASES // 2))
+        found.append((best[together] - best[apart]) / PHASES * 1e6)
     return found
+
+
+def timed(run) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def at_once(function, array, steps: int, most: int) -> float:
+    """Seconds that the slowest of so many threads takes for its rows, when all have begun."""
+    part = -(-len(array) // most)
+    gate = threading.Barrier(most)
+
+    def run(k):
+        gate.wait()
+        return timed(lambda: function(array[k * part : (k + 1) * part], steps))
+
+    with ThreadPoolExecutor(most) as pool:
+        return max(pool.map(run, range(most)))
 
 
 def measure(side: str, library: str, most: int) -> dict:
     if side == "appy":
         import appy
 
-        loops = {f: {threads: appy.jit(threads=threads)(f) for threads in (1, most)} for f in (phases, sums)}
-        return {
-            name: cost(lambda a, steps, threads, f=f: loops[f][threads](a, steps), most)
-            for name, f in (("appy", phases), ("appy, sums", sums))
-        }
+        def cost_of(function):
+            shared, alone = (appy.jit(threads=threads)(function) for threads in (most, 1))
+            return cost(
+                lambda a, steps: timed(lambda: shared(a, steps)), lambda a, steps: at_once(alone, a, steps, most)
+            )
+
+        return {"appy": cost_of(phases), "appy, sums": cost_of(sums)}
     c = ctypes.CDLL(library)
     c.exchange.restype = ctypes.c_double
-    found = {}
-    for name, function in (("gcc, parallel for", c.each), ("gcc, one region", c.together)):
-        found[name] = cost(
-            lambda a, steps, threads, f=function: f(
-                ctypes.c_void_p(a.ctypes.data), ctypes.c_long(len(a)), ctypes.c_long(steps), threads
-            ),
-            most,
+
+    def seconds_of(function):
+        return lambda a, steps: timed(
+            lambda: function(ctypes.c_void_p(a.ctypes.data), ctypes.c_long(len(a)), ctypes.c_long(steps), most)
         )
+
+    apart = seconds_of(c.apart)
+    found = {
+        name: cost(seconds_of(function), apart)
+        for name, function in (("gcc, parallel for", c.each), ("gcc, one region", c.together))
+    }
     return {**found, "exchange": [c.exchange() * 1e6]}
 
 

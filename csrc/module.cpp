@@ -561,6 +561,11 @@ PYBIND11_MODULE(_C, m) {
   m.def("replace_constant", &replace_constant, py::arg("code"), py::arg("index"), py::arg("value"));
 
   m.def("detected_isa", [] { return std::string(appy::cpu::name_of(appy::cpu::detect())); });
+#ifdef APPY_VERIFY_PASSES
+  m.attr("verifies_passes") = true;
+#else
+  m.attr("verifies_passes") = false;
+#endif
   m.def("default_threads", &appy::runtime::default_threads);
   m.def("set_wheel_folders", &appy::gpu::set_wheel_folders, py::arg("folders"));
   m.def("gpu_driver", &gpu_driver);

@@ -188,11 +188,14 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
     put_address(offsetof(ParallelLoop, body), x86::ptr(outlined.node->label()));
     put_address(offsetof(ParallelLoop, alone), x86::ptr(alone.node->label()));
     put_address(offsetof(ParallelLoop, closure), closure);
-    for (auto [offset, value] : fields) {
+    const auto put_number = [&](x86::Mem base, size_t offset, int64_t value) {
       x86::Gp word = cc_.newGpq();
       load_imm(word, value);
-      put(loop_data, offset, word);
-    }
+      put(base, offset, word);
+    };
+    for (auto [offset, value] : fields) put_number(loop_data, offset, value);
+    if (bounds.step_known) put_number(closure, 8 * kStep, bounds.step);
+    put_number(closure, 8 * kPartials, 0);  // where there are some, run_parallel says so
   });
   x86::Gp data = cc_.newGpq(), status = cc_.newGpq();
   cc_.lea(data, loop_data);

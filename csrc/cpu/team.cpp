@@ -51,24 +51,31 @@ int64_t parts_of_share(const ParallelLoop& loop, int64_t threads) {
 
 }  // namespace
 
-/// What workers read comes first, in few lines of the cache: each one that the caller has written again they have to
-/// fetch, and one behind the other where one says where the next is. The rest is the caller's, or for few loops.
+/// How a loop is divided.
+struct Division {
+  int threads = 1;
+  int64_t chunks = 1;
+  int64_t size = 1;  // trips of a chunk
+};
+
+/// What workers read comes first, in few lines of the cache. Each one that the caller has written again they have to
+/// fetch, so that it writes only what is not there yet: a loop that runs again has the team that it had, and words of
+/// its closure that have changed are in the note. The rest is the caller's, or for few loops.
 struct alignas(64) Team : runtime::Job {
   BodyEntry body = nullptr;
   Closure* closure = nullptr;  // `words` where they have room
   int64_t trips = 0;
-  int64_t chunks = 1;
-  int64_t size = 1;  // trips of a chunk
+  Division division;
   std::atomic<int64_t> first_failed{INT64_MAX};
-  int threads = 1;
   volatile int stop = 0;  // what workers poll
   std::atomic<bool> interrupted{false};
   bool dealt = false;          // `lots` say who has which chunks; otherwise each worker has its own
   bool in_pieces = false;      // `begun` says who has which pieces of a chunk; otherwise chunks are whole
   ir::Word* copies = nullptr;  // of the atomics' targets, private_size words a worker; null: none
   Team* before = nullptr;      // of the loop that was pending
-  std::array<Closure, 11> words;
+  std::array<Closure, 16> words{};
 
+  alignas(64) runtime::Note noted{};  // of `words`
   std::vector<Closure> more_words;
   ParallelLoop* loop = nullptr;
   Context* caller = nullptr;
@@ -105,40 +112,64 @@ struct alignas(64) Team : runtime::Job {
   Team() {
     run = run_share;
     wait = wait_for_others;
+    note = &noted;
   }
 
-  /// Makes the team, which has run another loop, one for this loop, whose closure is complete.
-  void give(ParallelLoop& l, Context& context, Team* pending) {
+  /// Makes the team one for this loop, whose closure is complete.
+  void give(ParallelLoop& l, const Division& how, Context& context, Team* pending) {
     if (stop) {
       first_failed = INT64_MAX;
       stop = 0;
       interrupted = cut_short = no_memory = false;
       status = Status::done;
     }
-    dealt = in_pieces = false;
-    copies = nullptr;
     private_size = 0;
-    waking = nullptr;
-    before = pending;
     caller = &context;
     loop = &l;
-    body = l.body;
-    trips = l.trips;
-    closure = l.closure;
+    keep(before, pending);
+    keep(body, l.body);
+    keep(trips, l.trips);
+    keep(division.threads, how.threads);
+    keep(division.chunks, how.chunks);
+    keep(division.size, how.size);
+    keep(in_pieces, false);
+    // Where each worker has one chunk, it is the same one each time, of what its caches have from the last time.
+    keep(dealt, !l.fixed && how.chunks > how.threads);
+    if (dealt) deal(l.dealing != static_cast<int64_t>(Dealing::in_turn));
+    keep(waking, how.chunks == how.threads && l.row_words == 0 && l.targets == 0 ? &Team::deal_in_pieces : nullptr);
+    give_words(l);
+  }
+
+  void give_words(const ParallelLoop& l) {
+    noted.clear();
     const auto count = static_cast<size_t>(l.closure_words);
-    if (count <= words.size()) {
-      // One by one: they are still on their way to the cache, from where wider loads would have to take them.
-      const volatile Closure* from = l.closure;
-      for (size_t i = 0; i < count; ++i) words[i] = from[i];
-      closure = words.data();
-    } else if (l.may_pend) {
-      more_words.assign(l.closure, l.closure + count);  // the loop's own may be for its next run before this one ends
-      closure = more_words.data();
+    if (count > words.size()) {
+      // The loop's own may be for its next run before this one ends.
+      if (l.may_pend) more_words.assign(l.closure, l.closure + count);
+      return keep(closure, l.may_pend ? more_words.data() : l.closure);
     }
+    keep(closure, words.data());
+    // One by one: they are still on their way to the cache, from where wider loads would have to take them.
+    const volatile Closure* from = l.closure;
+    for (size_t i = 0; i < count; ++i) {
+      const Closure word = from[i];
+      if (word != words[i] && !noted.add(i, word)) return write_words(l);
+    }
+  }
+  void write_words(const ParallelLoop& l) {
+    noted.clear();
+    const volatile Closure* from = l.closure;
+    for (size_t i = 0; i < static_cast<size_t>(l.closure_words); ++i) words[i] = from[i];
+  }
+
+  /// What is not there yet is written, and no line of the cache for what is.
+  template <class T>
+  static void keep(T& there, std::type_identity_t<T> value) {
+    if (there != value) there = value;
   }
 
   void deal(bool in_stretches) {
-    dealt = true;
+    const auto [threads, chunks, size] = division;
     if (lots.size() != static_cast<size_t>(threads)) lots = std::vector<Lot>(static_cast<size_t>(threads));
     stretch = in_stretches ? (chunks + threads - 1) / threads : 0;
     for (int64_t worker = 0; Lot & lot : lots) {
@@ -153,11 +184,11 @@ struct alignas(64) Team : runtime::Job {
   int64_t take(int worker, bool itself) {
     const int64_t n = lots[static_cast<size_t>(worker)].take(!itself);
     if (n < 0) return -1;
-    return stretch == 0 ? worker + n * threads : worker * stretch + n;
+    return stretch == 0 ? worker + n * division.threads : worker * stretch + n;
   }
 
   void run_chunk(Context& context, BodyEntry entry, Closure* own, int64_t chunk) {
-    const int64_t begin = chunk * size, end = chunk + 1 == chunks ? trips : begin + size;
+    const int64_t begin = chunk * division.size, end = chunk + 1 == division.chunks ? trips : begin + division.size;
     if (!in_pieces) return run_part(context, entry, own, {begin, end, chunk});
     std::atomic<int64_t>& pieces = begun[static_cast<size_t>(chunk)].pieces;
     for (int64_t n; (n = pieces.fetch_add(1, std::memory_order_relaxed)) < kPieces;) {
@@ -190,9 +221,15 @@ struct alignas(64) Team : runtime::Job {
     stop = 1;
   }
 
-  void work(Context& context, int share, int worker) {
+  void work(Context& context, int share, int worker, const runtime::Note& note) {
+    const auto [threads, chunks, size] = division;
     Closure* own = closure;
     BodyEntry entry = body;
+    std::array<Closure, std::tuple_size_v<decltype(words)>> changed;
+    if (note.count > 0) {
+      own = std::ranges::copy(words, changed.begin()).out - changed.size();
+      for (size_t i = 0; i < note.count; ++i) changed[note.where[i]] = note.words[i];
+    }
     if (copies) {
       own = make_private(*loop, copies + private_size * static_cast<size_t>(worker));
       entry = loop->alone;
@@ -216,7 +253,7 @@ struct alignas(64) Team : runtime::Job {
     }
   }
 
-  static void run_share(Job* job, int share, int worker) {
+  static void run_share(Job* job, int share, int worker, const runtime::Note& note) {
     Team& team = *static_cast<Team*>(job);
     if (team.before && team.before->stop) return;
     if (team.dealt && std::ranges::none_of(team.lots, &Lot::has_some)) return;
@@ -225,14 +262,14 @@ struct alignas(64) Team : runtime::Job {
     context.team = &team;
     Memory memory(worker == 0 ? kMostKept : kMostKeptByWorker);
     context.memory = &memory;
-    team.work(context, share, worker);
+    team.work(context, share, worker, note);
   }
 
   static void deal_in_pieces(Job* job) {
     Team& team = *static_cast<Team*>(job);
     const int64_t align = std::max<int64_t>(1, team.loop->align);
-    team.piece = ((team.size + kPieces - 1) / kPieces + align - 1) / align * align;
-    team.begun = std::vector<Begun>(static_cast<size_t>(team.chunks));
+    team.piece = ((team.division.size + kPieces - 1) / kPieces + align - 1) / align * align;
+    team.begun = std::vector<Begun>(static_cast<size_t>(team.division.chunks));
     team.in_pieces = true;
   }
 
@@ -253,15 +290,29 @@ struct alignas(64) Team : runtime::Job {
   }
 };
 
-/// The teams of a region's parallel loops, in turn. While one is made, who begins with the loop before may look at what
-/// became of the one before that.
+/// The teams of a region's parallel loops. While one is made, who begins with the loop before may look at what became of
+/// the one before that.
 struct Teams {
-  std::array<Team, 3> teams;
-  size_t turn = 0;
+  std::array<Team, 8> teams;
+  std::array<const ParallelLoop*, 8> loops{};  // that they had the last time
+  size_t last = 0, last_but_one = 1, turn = 1;
   Team* pending = nullptr;
   std::vector<ir::Word> rows, copies;
 
-  Team& next() { return teams[turn = (turn + 1) % teams.size()]; }
+  /// The one that had the loop, or the next one in turn.
+  Team& next(const ParallelLoop& loop) {
+    const auto free = [&](size_t i) { return i != last && i != last_but_one; };
+    size_t found = 0;
+    while (found < teams.size() && !(loops[found] == &loop && free(found))) ++found;
+    if (found == teams.size()) {
+      do turn = (turn + 1) % teams.size();
+      while (!free(turn));
+      found = turn;
+    }
+    loops[found] = &loop;
+    last_but_one = std::exchange(last, found);
+    return teams[found];
+  }
 };
 
 namespace {
@@ -272,6 +323,28 @@ thread_local std::unique_ptr<Teams> kept_teams;
 Teams& teams_of(Context& context) {
   if (!context.teams) context.teams = kept_teams ? kept_teams.release() : new Teams;
   return *context.teams;
+}
+
+Division divide(const ParallelLoop& loop, Context& context) {
+  int64_t threads = context.threads;
+  if (loop.threads > 0) threads = std::min(threads, loop.threads);
+  threads = std::min<int64_t>({threads, loop.trips, runtime::default_threads()});
+  const int64_t least = context.spread ? std::min(kSmallWhereSpread * threads, kEnoughWhereSpread) : kSmall;
+  if (loop.trips < least && loop.trips * std::max<int64_t>(1, loop.cost) < least) threads = 1;
+  context.spread = threads > 1;
+  threads = std::max<int64_t>(1, threads);
+  Division how;
+  how.threads = static_cast<int>(threads);
+  if (loop.chunk > 0 && threads > 1) {
+    how.size = std::max(loop.chunk, loop.trips / threads / kMostOfLot);
+  } else {
+    const int64_t parts = threads * parts_of_share(loop, threads);
+    how.size = std::max<int64_t>(1, (loop.trips + parts - 1) / parts);
+    if (loop.align > 1 && how.size > loop.align) how.size = (how.size + loop.align - 1) / loop.align * loop.align;
+  }
+  if (loop.row_words > 0) how.size = std::max(how.size, (loop.trips + kMaxRows - 1) / kMaxRows);
+  how.chunks = (loop.trips + how.size - 1) / how.size;
+  return how;
 }
 
 int64_t result_of(const Team& team, Context& context) {
@@ -316,48 +389,26 @@ int64_t poll_slow(Context* context) {
 
 int64_t run_parallel(Context* context, ParallelLoop* loop) {
   Teams& teams = teams_of(*context);
-  Team& team = teams.next();
+  Team& team = teams.next(*loop);
   Team* const before = std::exchange(teams.pending, nullptr);
-  const int64_t trips = loop->trips;
-  int64_t threads = context->threads;
-  if (loop->threads > 0) threads = std::min(threads, loop->threads);
-  threads = std::min<int64_t>({threads, trips, runtime::default_threads()});
-  const int64_t least = context->spread ? std::min(kSmallWhereSpread * threads, kEnoughWhereSpread) : kSmall;
-  if (trips < least && trips * std::max<int64_t>(1, loop->cost) < least) threads = 1;
-  context->spread = threads > 1;
-  threads = std::max<int64_t>(1, threads);
-  team.threads = static_cast<int>(threads);
-  if (loop->chunk > 0 && threads > 1) {
-    team.size = std::max(loop->chunk, trips / threads / kMostOfLot);
-  } else {
-    const int64_t parts = threads * parts_of_share(*loop, threads);
-    team.size = std::max<int64_t>(1, (trips + parts - 1) / parts);
-    if (loop->align > 1 && team.size > loop->align)
-      team.size = (team.size + loop->align - 1) / loop->align * loop->align;
-  }
-  if (loop->row_words > 0) team.size = std::max(team.size, (trips + kMaxRows - 1) / kMaxRows);
-  team.chunks = (trips + team.size - 1) / team.size;
-  loop->chunks = team.chunks;
+  const Division division = divide(*loop, *context);
+  loop->chunks = division.chunks;
   if (loop->row_words > 0) {
-    const auto words = static_cast<size_t>(team.chunks * loop->row_words + 8);
+    const auto words = static_cast<size_t>(division.chunks * loop->row_words + 8);
     if (teams.rows.size() < words) teams.rows.resize(words);
     loop->partials = teams.rows.data();
     loop->closure[kPartials] = reinterpret_cast<ir::Word>(loop->partials);
   }
-  team.give(*loop, *context, before);
-  // Where each worker has one chunk, it is the same one each time, of what its caches have from the last time.
-  if (!loop->fixed && team.chunks > threads) team.deal(loop->dealing != static_cast<int64_t>(Dealing::in_turn));
-  if (team.chunks == threads && loop->row_words == 0 && loop->targets == 0) team.waking = Team::deal_in_pieces;
-  if (team.chunks > 1 && loop->targets > 0) team.private_size = private_words(*loop);
-  if (team.private_size > 0) {
-    const size_t words = team.private_size * static_cast<size_t>(team.threads);
-    if (teams.copies.size() < words) teams.copies.resize(words);
-    team.copies = teams.copies.data();
-  }
+  team.give(*loop, division, *context, before);
+  if (division.chunks > 1 && loop->targets > 0) team.private_size = private_words(*loop);
+  const size_t copied = team.private_size * static_cast<size_t>(division.threads);
+  if (teams.copies.size() < copied) teams.copies.resize(copied);
+  Team::keep(team.copies, copied > 0 ? teams.copies.data() : nullptr);
   _mm_sfence();  // what the caller's code stored around the caches
   const auto when = loop->may_pend ? runtime::Return::when_through : runtime::Return::when_done;
   const bool shared =
-      team.chunks > 1 && runtime::run_job(team, std::min<int>(team.threads, static_cast<int>(team.chunks)), when);
+      division.chunks > 1 &&
+      runtime::run_job(team, std::min<int>(division.threads, static_cast<int>(division.chunks)), when);
   const bool pends = shared && loop->may_pend && !team.stop && !(before && before->stop);
   if (pends) {
     teams.pending = &team;
@@ -373,7 +424,7 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
     own.flag = context->flag;
     own.team = &team;
     own.memory = context->memory;
-    for (int64_t chunk = 0; chunk < team.chunks; ++chunk) {
+    for (int64_t chunk = 0; chunk < division.chunks; ++chunk) {
       team.run_chunk(own, loop->alone, loop->closure, chunk);
     }
   }

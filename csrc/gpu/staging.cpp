@@ -39,7 +39,7 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
     job.from = static_cast<const char*>(from);
     job.bytes = bytes;
     job.threads = threads;
-    job.run = [](runtime::Job* base, int share, int) {
+    job.run = [](runtime::Job* base, int share, int, const runtime::Note&) {
       const CopyJob& of = *static_cast<CopyJob*>(base);
       const size_t begin = of.bytes * share / of.threads, end = of.bytes * (share + 1) / of.threads;
       std::memcpy(of.to + begin, of.from + begin, end - begin);

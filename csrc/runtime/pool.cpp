@@ -123,7 +123,10 @@ bool in_openmp() {
   static std::atomic<Query> query{nullptr};
   static std::atomic<uint32_t> calls{0};
   Query known = query.load(std::memory_order_relaxed);
-  if (!known && calls.fetch_add(1, std::memory_order_relaxed) % 256 == 0) {
+  // Not one atomic operation: it would wait for all that the caller has stored, some of it for its workers.
+  const uint32_t before = calls.load(std::memory_order_relaxed);
+  calls.store(before + 1, std::memory_order_relaxed);
+  if (!known && before % 256 == 0) {
     known = reinterpret_cast<Query>(dlsym(RTLD_DEFAULT, "omp_in_parallel"));
     query.store(known, std::memory_order_relaxed);
   }
@@ -139,13 +142,22 @@ enum State : uint32_t { kIdle, kOffered, kRunning, kStopped };
 
 struct alignas(64) Share {
   std::atomic<uint32_t> state{kIdle};  // what the worker sleeps on
-  Job* job = nullptr;                  // it comes with the line that the worker looks at
+  Job* job = nullptr;                  // these two come with the line that the worker looks at
+  Note note{};
 
+  void offer(State how, Job* what) {
+    job = what;
+    note.clear();
+    for (size_t i = 0; what && i < what->note->count; ++i) note.add(what->note->where[i], what->note->words[i]);
+    state.store(how, std::memory_order_release);
+  }
   bool take(State next) {
     uint32_t expected = kOffered;
     return state.compare_exchange_strong(expected, next, std::memory_order_acquire, std::memory_order_relaxed);
   }
 };
+
+static_assert(sizeof(Share) == 64);
 
 /// A worker looks at its two shares in turn: the other one can be on offer while it is still running one.
 struct Worker {
@@ -165,7 +177,9 @@ struct Pool {
   std::vector<pthread_t> threads;
   std::atomic<uint64_t> spin{0};
   std::atomic<int> caller{-1};  // the CPU that the caller was on when it last woke a sleeping worker
-  int pending = 0;              // workers of the pending job
+  size_t pending = 0;           // workers of the pending job
+
+  std::span<const std::unique_ptr<Worker>> pending_workers() const { return std::span(workers).first(pending); }
 };
 
 /// Linux often wakes a thread on the CPU of the one that wakes it, and leaves the two there for many milliseconds where
@@ -216,43 +230,43 @@ void* work(void* argument) {
   for (size_t turn = 0; take(me.shares[turn], me, pool, slept); turn ^= 1) {
     if (std::exchange(slept, false)) step_aside(pool.caller.load(std::memory_order_relaxed));
     Share& share = me.shares[turn];
-    share.job->run(share.job, index, index);
+    share.job->run(share.job, index, index, share.note);
     share.state.store(kIdle, std::memory_order_release);
   }
   return nullptr;
 }
 
-/// Tells the first so many workers, `behind` their shares of the pending job. The lines that they look at are all on
-/// their way before the first answer is waited for: with a fence for each, fifteen workers took the caller more than a
-/// microsecond.
-void tell(const Pool& pool, int count, State state, Job* job, bool behind = false) {
-  const std::span workers(pool.workers.data(), static_cast<size_t>(count));
-  for (const auto& worker : workers) {
-    worker->share(behind).job = job;
-    worker->share(behind).state.store(state, std::memory_order_release);
-  }
+/// Tells the first so many workers, `behind` their shares of the pending job.
+void tell(std::span<const std::unique_ptr<Worker>> workers, State state, Job* job, bool behind) {
+  for (const auto& worker : workers) worker->share(behind).offer(state, job);
+}
+
+/// To be called when they were told. The lines that they look at are all on their way before the first answer is waited
+/// for: with a fence for each, fifteen workers took the caller more than a microsecond.
+void wake(std::span<const std::unique_ptr<Worker>> workers) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (const auto& worker : workers) {
-    if (worker->asleep.load(std::memory_order_relaxed)) futex(&worker->share(behind).state, FUTEX_WAKE, 1);
+    if (worker->asleep.load(std::memory_order_relaxed)) futex(&worker->share(worker->passed).state, FUTEX_WAKE, 1);
   }
 }
 
-/// Returns when the shares of the pending job are done; those that nobody has begun are the caller's. While it waits,
-/// `next` is told, which may be on offer `behind` the job.
-void finish(Pool& pool, Job& job, Job& next, bool behind) {
-  const std::span workers(pool.workers.data(), static_cast<size_t>(std::exchange(pool.pending, 0)));
+/// Shares of the pending job that nobody has begun are the caller's. The next one may be on offer `behind` it.
+void take_over(std::span<const std::unique_ptr<Worker>> workers, Job& job, bool behind) {
   // What was woken last is the least likely to have begun.
   for (size_t i = workers.size(); i-- > 0;) {
     Worker& worker = *workers[i];
     Share& share = worker.share(worker.passed);
     if (share.state.load(std::memory_order_acquire) == kOffered && share.take(kIdle)) {
       worker.passed = behind;
-      job.run(&job, static_cast<int>(i) + 1, 0);
+      job.run(&job, static_cast<int>(i) + 1, 0, *job.note);
     } else {
       worker.turn ^= 1;
     }
   }
-  const uint64_t spin = pool.spin.load(std::memory_order_relaxed);
+}
+
+/// Returns when the shares that workers have begun are done. Meanwhile `next` is told.
+void wait_for(std::span<const std::unique_ptr<Worker>> workers, Job& next, uint64_t spin) {
   uint64_t begin = __rdtsc();
   for (const auto& worker : workers) {
     const Share& last = worker->share(true);
@@ -277,7 +291,8 @@ void after_fork_in_child() {
 void shut_down() {
   if (busy.test_and_set(std::memory_order_acquire)) return;  // a job is running: its threads die with the process
   if (Pool* pool = current.exchange(nullptr)) {
-    tell(*pool, static_cast<int>(pool->workers.size()), kStopped, nullptr);
+    tell(pool->workers, kStopped, nullptr, false);
+    wake(pool->workers);
     for (pthread_t thread : pool->threads) pthread_join(thread, nullptr);
     delete pool;
   }
@@ -335,11 +350,12 @@ bool run_job(Job& job, int threads, Return when) {
     return false;
   }
   const int others = threads - 1;
+  const auto count = static_cast<size_t>(others);
   Pool* pool = current.load(std::memory_order_acquire);
-  const bool grows = !pool || static_cast<int>(pool->workers.size()) < others;
+  const bool grows = !pool || pool->workers.size() < count;
   if (grows) {
     pool = grow(others);
-    if (static_cast<int>(pool->workers.size()) < others) {
+    if (pool->workers.size() < count) {
       if (!pending_job) busy.clear(std::memory_order_release);
       finish_job();
       return false;
@@ -348,18 +364,25 @@ bool run_job(Job& job, int threads, Return when) {
   }
   inside_job = true;  // also for what hooks run
   Job* before = std::exchange(pending_job, nullptr);
-  const bool asleep = std::any_of(pool->workers.begin(), pool->workers.begin() + others,
-                                  [](const auto& w) { return w->asleep.load(std::memory_order_relaxed) != 0; });
+  const std::span workers = std::span(pool->workers).first(count);
+  const bool asleep =
+      std::ranges::any_of(workers, [](const auto& w) { return w->asleep.load(std::memory_order_relaxed) != 0; });
   if (asleep) pool->caller.store(sched_getcpu(), std::memory_order_relaxed);
   if ((asleep || grows) && job.waking) job.waking(&job);
   // The only worker of both jobs knows by itself when its part of the first one is done, and by the offer that the
   // caller's is. Of several, some would have to know of others.
   const bool behind = before && pool->pending == 1 && others == 1 && !pool->workers[0]->passed;
-  if (before && !behind) finish(*pool, *before, job, false);
-  tell(*pool, others, kOffered, &job, behind);
-  if (behind) finish(*pool, *before, job, true);
-  pool->pending = others;
-  job.run(&job, 0, 0);
+  const std::span had = pool->pending_workers();
+  if (before && !behind) {
+    take_over(had, *before, false);
+    wait_for(had, job, pool->spin);
+  }
+  tell(workers, kOffered, &job, behind);
+  if (behind) take_over(had, *before, true);  // before the fence of wake(), which waits for other lines meanwhile
+  wake(workers);
+  if (behind) wait_for(had, job, pool->spin);
+  pool->pending = count;
+  job.run(&job, 0, 0, *job.note);
   inside_job = false;
   pending_job = &job;
   if (when == Return::when_done) finish_job();
@@ -370,7 +393,10 @@ void finish_job() {
   Job* job = std::exchange(pending_job, nullptr);
   if (!job) return;
   inside_job = true;
-  finish(*current.load(std::memory_order_acquire), *job, *job, false);
+  Pool& pool = *current.load(std::memory_order_acquire);
+  take_over(pool.pending_workers(), *job, false);
+  wait_for(pool.pending_workers(), *job, pool.spin);
+  pool.pending = 0;
   inside_job = false;
   busy.clear(std::memory_order_release);
 }

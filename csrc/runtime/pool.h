@@ -6,6 +6,8 @@
 // itself, runs its job alone. A forked child starts with an empty pool.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace appy::runtime {
@@ -17,14 +19,35 @@ void read_machine();
 /// they were at the first call.
 int default_threads();
 
-/// One job of as many shares as threads: `run(job, share, worker)` is called once for each share, by the worker of that
-/// number, or by worker 0, the caller, where that worker has not begun when the caller is through with what it has.
+/// A few words that differ from what a job says itself. They come to a worker with the line of the cache by which it is
+/// told: a job that has been run before, and is as it was but for them, costs it no other one.
+struct Note {
+  static constexpr size_t kMost = 5;
+  std::array<uint64_t, kMost> words;
+  std::array<uint8_t, kMost> where;  // which of the job's each one stands for
+  uint8_t count;
+
+  void clear() { count = 0; }
+  /// False: it is full.
+  bool add(size_t which, uint64_t word) {
+    if (count == kMost) return false;
+    where[count] = static_cast<uint8_t>(which);
+    words[count++] = word;
+    return true;
+  }
+};
+inline constexpr Note kNothingToNote{};
+
+/// One job of as many shares as threads: `run(job, share, worker, note)` is called once for each share, by the worker
+/// of that number, or by worker 0, the caller, where that worker has not begun when the caller is through with what it
+/// has.
 struct Job {
-  void (*run)(Job*, int share, int worker) = nullptr;
+  void (*run)(Job*, int share, int worker, const Note&) = nullptr;
   /// Called on the calling thread before anybody has a share, where threads have to be started or woken for theirs.
   void (*waking)(Job*) = nullptr;
   /// Called on the calling thread while it waits for the others, or in front of this job for the pending one.
   void (*wait)(Job*) = nullptr;
+  const Note* note = &kNothingToNote;
 };
 
 enum class Return : uint8_t { when_done, when_through };

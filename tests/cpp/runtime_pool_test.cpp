@@ -23,7 +23,7 @@ namespace {
 
 struct Count : Job {
   Count() {
-    run = [](Job* job, int share, int worker) {
+    run = [](Job* job, int share, int worker, const Note&) {
       auto& c = *static_cast<Count*>(job);
       c.calls++;
       c.shares |= uint64_t{1} << share;
@@ -113,7 +113,7 @@ TEST(Pool, SharesOfWorkersThatDoNotRunAreTheCallers) {
   for (int repeat = 0, helped = 0; helped == 0; ++repeat) {
     ASSERT_LT(repeat, 1000);
     Count c;
-    c.run = [](Job* job, int, int worker) {
+    c.run = [](Job* job, int, int worker, const Note&) {
       auto& of = *static_cast<Count*>(job);
       if (worker != 0) of.calls++;
       for (int wait = 0; worker == 0 && wait < 1000 && of.calls == 0; ++wait) std::this_thread::yield();
@@ -132,7 +132,7 @@ TEST(Pool, RacesForShares) {
   for (int repeat = 0; repeat < 20000; ++repeat) {
     Sum sum;
     for (int k = 0; k < 4; ++k) sum.spins[k] = (repeat * 7919 + k * 104729) % 61 * (k == 0 ? 4 : 1);
-    sum.run = [](Job* job, int share, int) {
+    sum.run = [](Job* job, int share, int, const Note&) {
       Sum& of = *static_cast<Sum*>(job);
       for (int64_t n = 0; n < of.spins[share]; ++n) _mm_pause();
       of.done[share] += share + 1;
@@ -198,7 +198,7 @@ TEST(Pool, OneThreadIsTheCallers) {
 
 TEST(Pool, NestedJobsStayInTheirWorker) {
   Count c;
-  c.run = [](Job* job, int, int worker) {
+  c.run = [](Job* job, int, int worker, const Note&) {
     Count inner;
     if (worker == 0) static_cast<Count*>(job)->nested = run_job(inner, 2);
     EXPECT_TRUE(in_job());
@@ -212,7 +212,7 @@ TEST(Pool, BusyPoolIsRefused) {
   struct Held : Job {
     std::atomic<bool> entered{false}, leave{false};
   } held;
-  held.run = [](Job* job, int, int) {
+  held.run = [](Job* job, int, int, const Note&) {
     auto& h = *static_cast<Held*>(job);
     h.entered = true;
     while (!h.leave) std::this_thread::yield();
@@ -228,7 +228,7 @@ TEST(Pool, BusyPoolIsRefused) {
 
 TEST(Pool, WaitingCallerIsTold) {
   Count c;
-  c.run = [](Job* job, int share, int) {
+  c.run = [](Job* job, int share, int, const Note&) {
     auto& of = *static_cast<Count*>(job);
     // The caller is through only when the worker has begun.
     for (int wait = 0; share == 0 && wait < 1000 && of.calls == 0; ++wait) usleep(1000);
@@ -240,11 +240,16 @@ TEST(Pool, WaitingCallerIsTold) {
   EXPECT_GE(c.waits, 1);
 }
 
-/// A share that begins before all of the job in front are done is early.
+/// A share that begins before all of the job in front are done is early, and one whose note is not the job's misled.
 struct Behind : Job {
   Behind() {
-    run = [](Job* job, int share, int) {
+    note = &noted;
+    run = [](Job* job, int share, int, const Note& read) {
       Behind& of = *static_cast<Behind*>(job);
+      if (read.count != of.noted.count) of.misled = true;
+      for (size_t i = 0; i < read.count; ++i) {
+        if (read.where[i] != of.noted.where[i] || read.words[i] != of.noted.words[i]) of.misled = true;
+      }
       if (of.before && of.before->done != of.before->shares) of.early = true;
       for (int n = 0; n < of.spins[static_cast<size_t>(share)]; ++n) _mm_pause();
       ++of.done;
@@ -254,7 +259,8 @@ struct Behind : Job {
   int shares = 0;
   std::array<int, 4> spins{};
   std::atomic<int> done{0};
-  std::atomic<bool> early{false};
+  Note noted{};
+  std::atomic<bool> early{false}, misled{false};
 };
 
 /// Three jobs in turn, as often as that: the third one is made while the second, which looks at the first, is pending.
@@ -269,9 +275,15 @@ void run_behind_each_other(int times, uint32_t seed) {
     job.shares = pick(4) ? 2 : 2 + pick(3);
     job.done = 0;
     for (int& spins : job.spins) spins = pick(8) ? pick(20) : pick(300);
+    job.noted.clear();
+    for (int words = pick(Note::kMost + 2); words > 0; --words) {
+      const bool full = job.noted.count == Note::kMost;
+      ASSERT_NE(job.noted.add(static_cast<size_t>(pick(256)), random()), full);
+    }
     const bool waits = pick(20) == 0;
     ASSERT_TRUE(run_job(job, job.shares, waits ? Return::when_done : Return::when_through));
     ASSERT_FALSE(job.early) << n;
+    ASSERT_FALSE(job.misled) << n;
     if (pending) {
       ASSERT_EQ(pending->done, pending->shares) << n;
     }
@@ -289,6 +301,7 @@ void run_behind_each_other(int times, uint32_t seed) {
   finish_job();
   for (const Behind& job : jobs) {
     ASSERT_FALSE(job.early);
+    ASSERT_FALSE(job.misled);
     ASSERT_EQ(job.done, job.shares);
   }
 }
@@ -353,7 +366,7 @@ TEST(Pool, TheNextJobIsToldWhileAPendingOneIsWaitedFor) {
     std::array<Told, 2> jobs;
     begun = released = false;
     jobs[1].before = &jobs[0];
-    jobs[0].run = [](Job* job, int share, int worker) {
+    jobs[0].run = [](Job* job, int share, int worker, const Note&) {
       // The caller is through only when the worker has begun, and the worker when the next job is told.
       if (share == 1) begun = true;
       while (worker == 0 && !begun) std::this_thread::yield();

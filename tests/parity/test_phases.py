@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import signal
 import threading
 import time
@@ -77,6 +78,32 @@ def checked(x, y, n, steps):
             x[i] = x[i] + 1
 
 
+def many_values(x, y, n, steps):
+    a, b, c, d, e, f, g, h, k, m, o, p, q, r = range(14)
+    # pragma sequential for
+    for t in range(steps):
+        a = a * 3 + t
+        # pragma parallel for
+        for i in range(n):
+            y[i] = x[n - 1 - i] + a
+        if t % 4 == 3:
+            b, c, d, e, f, g = c + t, d, e, f, g, b
+        # pragma parallel for
+        for i in range(n):
+            x[i] = (y[n - 1 - i] ^ b) * c + d * i - (e & i) + (f ^ g)
+        if t % 2 == 1:
+            h, k, m, o, p, q, r = k ^ t, m, o, p, q, r, h
+        # pragma parallel for
+        for i in range(n):
+            y[i] = (
+                ((x[n - 1 - i] + a) ^ b) * c - d + (i & e) * f + (i ^ g) * h + (i & k) * m + (i ^ o) * p - q + (r ^ t)
+            )
+        # pragma parallel for
+        for i in range(n):
+            x[i] = y[n - 1 - i] & 1023
+    return a, b, h
+
+
 def rows(a, b, steps):
     # pragma sequential for
     for t in range(steps):
@@ -94,15 +121,37 @@ def rows(a, b, steps):
 
 
 @pytest.mark.parametrize("threads", [2, 3, 16])
-@pytest.mark.parametrize("program", [both_ways, read_between, sum_between, uneven], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "program", [both_ways, read_between, sum_between, uneven, many_values], ids=lambda p: p.__name__
+)
 def test_loops_see_what_those_before_wrote(program, threads):
     compiled = appy.jit(strict=True, threads=threads)(program)
-    for n, steps in ((1, 3), (9, 4), (21_000, 4), (21_000, 1), (21_000, 4)):
+    for n, steps in ((1, 3), (9, 4), (21_000, 9), (21_000, 1), (21_000, 4)):
         want = [np.random.default_rng(n).integers(0, 1000, n), np.zeros(n, dtype=np.int64)]
         got = [x.copy() for x in want]
         assert compiled(*got, n, steps) == program(*want, n, steps)
         for g, w in zip(got, want, strict=True):
             np.testing.assert_array_equal(g, w)
+
+
+@pytest.mark.parametrize("loops", [1, 2, 3, 7, 8, 9, 13])
+def test_more_loops_than_are_remembered(loops, tmp_path):
+    lines = ["def program(x, y, n, steps):", "    # pragma sequential for", "    for t in range(steps):"]
+    for k in range(loops):
+        to, of = ("y", "x") if k % 2 == 0 else ("x", "y")
+        lines += ["        # pragma parallel for", "        for i in range(n):"]
+        lines += [
+            f"            {to}[i] = {of}[n - 1 - i] * {k + 3} + t" if k else "            y[i] = x[n - 1 - i] ^ t"
+        ]
+    source = tmp_path / "loops.py"
+    source.write_text("\n".join(lines) + "\n")
+    program = runpy.run_path(str(source))["program"]
+    want = [np.random.default_rng(loops).integers(0, 1000, 21_000) for _ in range(2)]
+    got = [x.copy() for x in want]
+    program(*want, 21_000, 7)
+    appy.jit(strict=True, threads=2)(program)(*got, 21_000, 7)
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_array_equal(g, w)
 
 
 def test_they_overlap():

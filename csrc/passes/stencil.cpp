@@ -37,6 +37,7 @@ class Reader {
     stencil_.loop = &loop_;
     if (!collect() || !looks_like_one()) return std::nullopt;
     if (!choose_dimensions() || !read_phases() || !find_slopes()) return std::nullopt;
+    stencil_.planes = read_lines() && find_line_slope();
     return std::move(stencil_);
   }
 
@@ -308,24 +309,33 @@ class Reader {
     bool earlier;
   };
 
-  bool find_slopes() {
+  /// Of rows, or of lines.
+  std::vector<Need> needs_of(int64_t Phase::Touch::*offset) const {
     std::vector<Need> needs;
-    auto& phases = stencil_.phases;
+    const auto& phases = stencil_.phases;
     for (size_t p = 0; p < phases.size(); ++p) {
       for (size_t q = 0; q < phases.size(); ++q) {
         for (const Phase::Touch& a : phases[p].touches) {
           for (const Phase::Touch& b : phases[q].touches) {
             if (a.access->view() != b.access->view()) continue;
             if (a.access->code == Opcode::load_ && b.access->code == Opcode::load_) continue;
-            const int64_t distance = b.offset - a.offset;
-            if (p == q && distance != 0 && !phases[p].loop) continue;  // it has one point
-            if (p == q && distance != 0)
-              return refuse("iterations of the loop at " + line(*phases[p].ops.back()) + " need each other's rows");
-            needs.push_back({p, q, distance, p >= q});
-            stencil_.reach = std::max({stencil_.reach, distance, -distance});
+            if (p == q && a.offset != b.offset && !phases[p].loop) continue;  // it has one point
+            needs.push_back({p, q, b.*offset - a.*offset, p >= q});
           }
         }
       }
+    }
+    return needs;
+  }
+
+  bool find_slopes() {
+    auto& phases = stencil_.phases;
+    const std::vector<Need> needs = needs_of(&Phase::Touch::offset);
+    for (const Need& need : needs) {
+      if (need.from == need.to && need.distance != 0) {
+        return refuse("iterations of the loop at " + line(*phases[need.to].ops.back()) + " need each other's rows");
+      }
+      stencil_.reach = std::max({stencil_.reach, need.distance, -need.distance});
     }
     for (int side : {1, -1}) {
       std::vector<int64_t> starts(phases.size());
@@ -339,6 +349,56 @@ class Reader {
         most = std::max(most, starts[p]);
       }
     }
+    return true;
+  }
+
+  /// Do all phases go over planes, each line by line?
+  bool read_lines() {
+    std::unordered_map<const Value*, size_t> dimension;
+    return std::ranges::all_of(stencil_.phases, [&](Phase& p) { return p.loop && read_lines(p, dimension); });
+  }
+
+  bool read_lines(Phase& phase, std::unordered_map<const Value*, size_t>& dimension) const {
+    const Block& body = body_of(*phase.loop);
+    for (Op* op = body.first; op != body.last; op = op->next) {
+      if (only_computes(*op) || op->code == Opcode::poll_) continue;
+      if (!is_for(*op) || phase.lines) return false;
+      phase.lines = op;
+    }
+    if (!phase.lines || !has_inner_loop(*phase.lines) || constant(*phase.lines->operands[2]) != int64_t{1})
+      return false;
+    for (size_t k = 0; k < 2; ++k) {
+      if (!ir::defined_outside(*phase.lines->operands[k], body_)) return false;
+    }
+    const Value& iv = *induction(*phase.lines);
+    std::optional<int64_t> stored;
+    for (Phase::Touch& touch : phase.touches) {
+      const Op& access = *touch.access;
+      if (!is_inside(access, body_of(*phase.lines))) return false;
+      for (size_t d = 0; d < access.access->offset.size() && !dimension.contains(access.view()); ++d) {
+        if (row(access, d).coef(iv) != 0) dimension[access.view()] = d;
+      }
+      if (!dimension.contains(access.view())) return false;
+      Affine at = row(access, dimension.at(access.view()));
+      at.add(iv, -1);
+      if (!at.is_constant() || at.constant > kFarthest || at.constant < -kFarthest) return false;
+      touch.line = static_cast<int64_t>(at.constant);
+      if (access.code == Opcode::store_ && !stored) stored = touch.line;
+    }
+    phase.line_shift = -*stored;
+    for (Phase::Touch& touch : phase.touches) touch.line -= *stored;
+    return true;
+  }
+
+  bool find_line_slope() {
+    const auto& phases = stencil_.phases;
+    const std::vector<Need> needs = needs_of(&Phase::Touch::line);
+    std::vector<int64_t> starts(phases.size());
+    while (!settle(needs, 1, stencil_.line_slope, starts)) {
+      if (++stencil_.line_slope > kSteepest) return false;
+    }
+    for (size_t p = 0; p < phases.size(); ++p) stencil_.phases[p].line_right = starts[p];
+    stencil_.most_line_right = *std::ranges::max_element(starts);
     return true;
   }
 

@@ -26,10 +26,14 @@ struct Phase {
   int64_t shift = 0;
   struct Touch {
     ir::Op* access;
-    int64_t offset;  // at point x it touches row x + offset
+    int64_t offset;    // at point x it touches row x + offset
+    int64_t line = 0;  // and at line y of it line y + this
   };
   std::vector<Touch> touches;  // of views that are written
   int64_t right = 0, left = 0;
+  /// Where rows are planes: the loop over the lines of one, and the same of lines as above of rows.
+  ir::Op* lines = nullptr;
+  int64_t line_shift = 0, line_right = 0;
 };
 
 /// Point x of phase p in iteration t needs, of a phase before, at most the points from
@@ -42,6 +46,10 @@ struct Stencil {
   int64_t slope_right = 0, slope_left = 0;
   int64_t reach = 0;  // the farthest point needed of any phase
   int64_t most_right = 0, most_left = 0;
+  /// Each phase goes over planes, in loops over lines that have loops inside: line y of (t, phase) needs, of a phase
+  /// before, at most the lines to y + ((line_right + t * line_slope) - that phase's).
+  bool planes = false;
+  int64_t line_slope = 0, most_line_right = 0;
   bool parallel = false;  // workers may share the points of each phase
   int32_t threads = 0;    // so many, where a pragma says so
   /// Values of the body that no phase computes with, although it may hand them on: loop variables and the like.

@@ -5,7 +5,8 @@
 // points that need nothing of other blocks, which get fewer with each phase; then, between each two blocks and behind
 // the last one, what was left out. Both kinds start with all workers at once. Within a tile the points are skewed (Wolf
 // and Lam, 1991): a strip of rows goes through all phases, each some rows behind the one before, so that what is live
-// are a few rows a phase.
+// are a few rows a phase. Of rows that are planes a strip is skewed once more: a few lines at a time go through all
+// phases, so that what is live of one fits into a first-level cache.
 //
 // Rules for editors:
 // 1. With R(t, p) = right + t * slope_right of phase p and L likewise, a point needs points of phases before as the
@@ -13,8 +14,10 @@
 //    bound + L), the one behind the last block [bound - R, end): together each point once. A block needs (steps - 1) *
 //    (slopes) + the greatest starts + the reach in rows for tiles between blocks to be independent of each other; the
 //    first one, which has such a tile on one side only, may have less.
-// 2. Point x of (t, p) stands in the strip of x + R(t, p), so that what it needs stands in that strip or one before.
-// 3. The order of a phase's points is free: no two of them touch a row that one of them writes, but for its own.
+// 2. Point x of (t, p) stands in the strip of x + R(t, p), so that what it needs stands in that strip or one before;
+//    line y of it likewise in the strip of lines of y + its own R(t, p).
+// 3. The order of a phase's points is free: no two of them touch a row that one of them writes, but for its own. The
+//    lines of one row stay in order.
 
 #include "passes/time_tiles.h"
 
@@ -34,6 +37,7 @@
 namespace appy::passes {
 
 using ir::Block;
+using ir::DType;
 using ir::Op;
 using ir::Opcode;
 using ir::Value;
@@ -68,6 +72,9 @@ constexpr int64_t kMostSteps = 64;
 constexpr int64_t kMostRows = 4096;
 constexpr int64_t kTogether = 2;
 constexpr int64_t kMuchRoom = 32;
+// Planes of a strip that is taken by lines, and bytes of the lines of one that are taken at a time.
+constexpr int64_t kPlanes = 4;
+constexpr int64_t kLines = int64_t{7} << 10;
 constexpr int64_t kFar = int64_t{1} << 50;  // beyond any row
 
 class Tiler : Arithmetic {
@@ -167,6 +174,21 @@ class Tiler : Arithmetic {
     return most(times(pairs, kTogether), of_long);
   }
 
+  /// Where a strip would be two planes that are no small ones: strips of more planes, of which some lines at a time go
+  /// through all phases of so many steps that what is live of them, both ways skewed, is in a worker's cache.
+  void take_by_lines(Value* row, Value*& live_steps) {
+    Value* by_lines = b_.op(Opcode::gt_, {row, i64(kStrip)});
+    Value* line = most(over(row, most(sub(end_line_, first_line_), i64(1))), i64(1));
+    Value* lines = most(times(over(over(i64(kLines), line), i64(2)), 2), i64(2));
+    Value* side = b_.op(Opcode::sqrt_, {b_.cast(over(i64(cache()), line), DType::f64_)});
+    Value* grown = sub(b_.cast(side, DType::i64_), over(add(lines, kPlanes), i64(2)));
+    const int64_t slope = std::max({int64_t{1}, stencil_.slope_right, stencil_.line_slope});
+    Value* steps = least(over(grown, i64(slope)), i64(kFewSteps));
+    strip_ = b_.select(by_lines, i64(kPlanes), strip_);
+    line_strip_ = b_.select(by_lines, lines, i64(kFar));
+    live_steps = b_.select(by_lines, most(steps, live_steps), live_steps);
+  }
+
   void choose_sizes() {
     trips_ = emit_trips(b_, loop_);
     for (const Phase& phase : stencil_.phases) {
@@ -181,12 +203,21 @@ class Tiler : Arithmetic {
       end_ = end_ ? most(end_, end) : end;
     }
     count_ = most(sub(end_, first_), i64(0));
+    for (const Phase& phase : stencil_.phases) {
+      if (!stencil_.planes) break;
+      Value *first = add(phase.lines->operands[0], -phase.line_shift), *end = phase.lines->operands[1];
+      end = add(end, -phase.line_shift);
+      lines_.push_back({first, end});
+      first_line_ = first_line_ ? least(first_line_, first) : first;
+      end_line_ = end_line_ ? most(end_line_, end) : end;
+    }
     const int64_t slopes = stencil_.slope_left + stencil_.slope_right;
     const int64_t starts = stencil_.most_left + stencil_.most_right + stencil_.reach;
     const auto block_of = [&](Value* steps) { return add(times(steps, slopes), starts); };
     if (sizes_) {
       steps_ = most(least(trips_, i64(sizes_->steps)), i64(1));
       strip_ = i64(sizes_->strip);
+      if (stencil_.planes) line_strip_ = i64(sizes_->lines > 0 ? sizes_->lines : kFar);
       blocks_ = stencil_.parallel ? over(count_, most(block_of(steps_), i64(sizes_->rows))) : i64(1);
       blocks_ = most(blocks_, i64(1));
       pays_ = b_.boolean(true);
@@ -203,6 +234,7 @@ class Tiler : Arithmetic {
     strip_ = rows_of_strip(row, live, two_steps);
     live = sub(live, strip_);
     if (stencil_.slope_right > 1) live = over(live, i64(stencil_.slope_right));
+    if (stencil_.planes) take_by_lines(row, live);
     steps_ = least(least(live, trips_), i64(kMostSteps));
     if (shared && slopes > 0) {
       Value* several = over(count_, i64(2 * kBlocks * workers * slopes));
@@ -334,17 +366,24 @@ class Tiler : Arithmetic {
     Op* strips = b_.for_loop(most(low_, first_), least(add(high_, span), behind), strip_, {}, control());
     induction(*strips)->name = "strip";
     b_.set_block(&body_of(*strips));
+    Op* line_strips = nullptr;
+    if (line_strip_) {
+      Value* behind_lines = add(end_line_, add(times(last, stencil_.line_slope), stencil_.most_line_right));
+      line_strips = b_.for_loop(first_line_, behind_lines, line_strip_, {}, control());
+      induction(*line_strips)->name = "lines";
+      b_.set_block(&body_of(*line_strips));
+    }
     Op* steps = count_to(here_, control(), "step");
-    step_body(*induction(*strips), *induction(*steps));
-    for (Op* loop : {steps, strips, tile, kinds}) {
+    step_body(*induction(*strips), line_strips ? induction(*line_strips) : nullptr, *induction(*steps));
+    for (Op* loop : {steps, line_strips, strips, tile, kinds}) {
       if (!loop) continue;
       b_.set_block(&body_of(*loop));
       b_.yield({});
     }
   }
 
-  /// All phases of one iteration, in one strip.
-  void step_body(Value& strip, Value& step) {
+  /// All phases of one iteration, in one strip, and there in one of lines.
+  void step_body(Value& strip, Value* lines, Value& step) {
     Copier copier(graph_);
     copier.map(induction(loop_), iteration(add(begin_, &step)));
     for (const auto& [from, to] : handed_) copier.map(from, to);
@@ -371,10 +410,22 @@ class Tiler : Arithmetic {
       } else {
         kind = control();
       }
+      Value *first_line = nullptr, *end_line = nullptr;
+      if (lines) {
+        Value* at = sub(lines, add(times(&step, stencil_.line_slope), phase.line_right));
+        first_line = add(most(lines_[p].first, at), phase.line_shift);
+        end_line = add(least(lines_[p].second, add(at, line_strip_)), phase.line_shift);
+      }
       Op* rows = b_.for_loop(add(first, phase.shift), add(end, phase.shift), i64(1), {}, std::move(kind));
       Block* outer = b_.block();
       b_.set_block(&body_of(*rows));
       copy(phase, copier, *induction(*rows));
+      for (Op* op = body_of(*rows).first; lines && op; op = op->next) {
+        if (!is_for(*op)) continue;
+        op->operands[0] = first_line;
+        op->operands[1] = end_line;
+        op->loop->parallel = false;  // workers have tiles
+      }
       b_.yield({});
       b_.set_block(outer);
     }
@@ -446,6 +497,8 @@ class Tiler : Arithmetic {
   std::vector<std::pair<Value*, Value*>> rows_;  // of each phase, as points
   Value *trips_ = nullptr, *first_ = nullptr, *end_ = nullptr, *count_ = nullptr;
   Value *steps_ = nullptr, *strip_ = nullptr, *blocks_ = nullptr, *pays_ = nullptr;
+  std::vector<std::pair<Value*, Value*>> lines_;  // likewise, of planes
+  Value *first_line_ = nullptr, *end_line_ = nullptr, *line_strip_ = nullptr;
   Value *begin_ = nullptr, *here_ = nullptr;  // first iteration of a group, how many it has
   Value *slope_low_ = nullptr, *slope_high_ = nullptr;
   std::vector<Starts> starts_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -17,8 +18,10 @@ namespace appy::passes::stencils {
 using ir::Word;
 
 constexpr int kColumns = 6;
+constexpr int kLines = 7;
 
-/// `for t` around one to three phases over one to three arrays, offsets -2 to 2.
+/// `for t` around one to three phases over one to three arrays, offsets -2 to 2. Of three dimensions the second one
+/// counts lines.
 class Program {
  public:
   explicit Program(uint32_t seed, int most_rank = 2)
@@ -59,23 +62,28 @@ class Program {
 
   std::string element(int v, const std::string& row, int column) const {
     const std::string at = column_ ? std::to_string(column_ + column) : "%j" + plus(column);
-    return "%" + view(v) + "[" + row + (rank_ == 2 ? ", " + at : "") + "]";
+    return "%" + view(v) + "[" + row + line_ + (rank_ > 1 ? ", " + at : "") + "]";
   }
+  void set_line(int offset) { line_ = rank_ == 3 ? ", %y" + plus(offset) : ""; }
 
   /// Stores a weighted sum of some elements to `target`. Of the target it mostly reads its own row only, as what may be
   /// tiled does.
   template <class Row>
   void statement(int target, int shift, Row&& row) {
+    const int line = rank_ == 3 ? below(3) - 1 : 0;  // of the target
     std::string sum = below(2) ? "%ft" : "%third";
     for (int k = 0, loads = 1 + below(4); k < loads; ++k) {
       const int v = below(views_);
       const int offset = v == target && below(8) > 0 ? shift : below(5) - 2 + shift;
       const std::string name = "%v" + phase_ + "_" + std::to_string(k);
       const bool beside = v != target || (column_ && offset == shift);
+      // Lines of the same row are the statement's own, in turn.
+      if (rank_ == 3) set_line(v != target || offset == shift ? std::clamp(line + below(3) - 1, -1, 1) : line);
       body_ += name + "x = load " + element(v, row(offset), beside ? below(3) - 1 : 0) + " : f64\n";
       body_ += name + " = fma " + name + "x, " + (below(2) ? "%half" : "%third") + ", " + sum + " : f64\n";
       sum = name;
     }
+    set_line(line);
     body_ += "store " + sum + ", " + element(target, row(shift), 0) + "\n";
   }
 
@@ -85,9 +93,13 @@ class Program {
              "annotated %i = " + number(3 + below(3)) + " to %hi" + phase_ + " step %c1 carry(%l = " + last +
              ") : i64 {\n";
     column_ = rank_ == 2 && below(4) == 0 ? 1 + below(kColumns - 2) : 0;
-    if (rank_ == 2 && !column_) body_ += "for simd annotated %j = %c1 to %c5 step %c1 {\n";
+    if (rank_ == 3) {
+      body_ += "for annotated %y = " + number(1 + below(2)) + " to " + number(4 + below(2)) + " step %c1 {\n";
+    }
+    if (rank_ > 1 && !column_) body_ += "for simd annotated %j = %c1 to %c5 step %c1 {\n";
     statement(below(views_), below(3) - 1, [](int offset) { return "%i" + plus(offset); });
-    if (rank_ == 2 && !column_) body_ += "yield\n}\n";
+    if (rank_ > 1 && !column_) body_ += "yield\n}\n";
+    if (rank_ == 3) body_ += "yield\n}\n";
     column_ = 0;
     body_ += "poll state(%t, " + last + ")\nyield %i\n}\n";
     return "%e" + phase_;
@@ -96,16 +108,18 @@ class Program {
   void single_row() {
     single_row_ = true;
     const bool at_end = below(2);
-    if (rank_ == 2) body_ += "for simd annotated %j = %c1 to %c5 step %c1 {\n";
+    if (rank_ == 3) body_ += "for annotated %y = %c1 to %c5 step %c1 {\n";
+    if (rank_ > 1) body_ += "for simd annotated %j = %c1 to %c5 step %c1 {\n";
     statement(below(views_), at_end ? -3 : 2,
               [&](int offset) { return at_end ? "%n" + plus(offset) : std::to_string(offset); });
-    if (rank_ == 2) body_ += "yield\n}\n";
+    for (int d = 1; d < rank_; ++d) body_ += "yield\n}\n";
   }
 
   std::mt19937 random_;
   int rank_, views_;
   bool single_row_ = false;
-  int column_ = 0;  // of a phase with a single one
+  int column_ = 0;    // of a phase with a single one
+  std::string line_;  // the subscript of lines
   std::string phase_, bounds_, body_, text_;
 };
 
@@ -122,16 +136,18 @@ inline Outcome run(const ir::Graph& graph, const Program& program, int64_t trips
   for (size_t k = 0; k < factors.size(); ++k) factors[k] = 0.1 * static_cast<double>(k + 1);
   std::vector<Word> args = {static_cast<Word>(trips), static_cast<Word>(rows), reinterpret_cast<Word>(factors.data()),
                             factors.size(), 8};
-  const int64_t columns = program.rank() == 2 ? kColumns : 1;
+  const int64_t columns = program.rank() == 1 ? 1 : kColumns, lines = program.rank() == 3 ? kLines : 1;
   for (int v = 0; v < program.views(); ++v) {
-    std::vector<double>& array = r.arrays.emplace_back(static_cast<size_t>(rows * columns + 1));
+    std::vector<double>& array = r.arrays.emplace_back(static_cast<size_t>(rows * lines * columns + 1));
     for (size_t k = 0; k < array.size(); ++k)
       array[k] = static_cast<double>((k * 7919 + 31 * static_cast<size_t>(v)) % 101) / 7;
     args.push_back(reinterpret_cast<Word>(array.data()));
     args.push_back(static_cast<Word>(rows));
-    if (program.rank() == 2) args.push_back(kColumns);
-    args.push_back(static_cast<Word>(8 * columns));
-    if (program.rank() == 2) args.push_back(8);
+    if (program.rank() == 3) args.push_back(kLines);
+    if (program.rank() > 1) args.push_back(kColumns);
+    args.push_back(static_cast<Word>(8 * lines * columns));
+    if (program.rank() == 3) args.push_back(8 * kColumns);
+    if (program.rank() > 1) args.push_back(8);
   }
   const ir::EvalResult result = ir::evaluate(graph, args, UINT64_MAX, observer);
   EXPECT_EQ(result.outcome, ir::EvalResult::Outcome::done);

@@ -18,20 +18,21 @@ using namespace stencils;
 
 TEST(TimeTiles, RandomStencils) {
   const auto count = static_cast<uint32_t>(env("APPY_FUZZ_COUNT", 120));
-  int tiled = 0, shared = 0;
+  int tiled = 0, shared = 0, planes = 0;
   for (uint32_t seed = 0; seed < count && !testing::Test::HasFailure(); ++seed) {
-    const Program program(seed);
+    const Program program(seed, 3);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program.text());
     const auto plain = ir::parse(program.text());
     ASSERT_EQ(ir::verify(*plain), "");
     std::mt19937 random(seed);
     for (int trial = 0; trial < 3; ++trial) {
       const TileSizes sizes = {static_cast<int64_t>(1 + random() % 5), static_cast<int64_t>(1 + random() % 8),
-                               static_cast<int64_t>(1 + random() % 7)};
+                               static_cast<int64_t>(1 + random() % 7), static_cast<int64_t>(random() % 5)};
       const auto made = ir::parse(program.text());
       if (!tile_time(*made, sizes)) break;
       ASSERT_EQ(ir::verify(*made), "");
       tiled += trial == 0;
+      planes += sizes.lines > 0 && ir::print(*made).find("%lines = ") != std::string::npos;
       const auto reversed = ir::clone(*made);
       reverse_tiles(*reversed);
       ASSERT_EQ(ir::verify(*reversed), "");
@@ -39,8 +40,8 @@ TEST(TimeTiles, RandomStencils) {
         if (program.has_single_row() && rows < 9) continue;
         for (int64_t trips : {0, 1, 2, 5, 8}) {
           SCOPED_TRACE("sizes " + std::to_string(sizes.steps) + " " + std::to_string(sizes.rows) + " " +
-                       std::to_string(sizes.strip) + ", rows " + std::to_string(rows) + ", trips " +
-                       std::to_string(trips));
+                       std::to_string(sizes.strip) + " " + std::to_string(sizes.lines) + ", rows " +
+                       std::to_string(rows) + ", trips " + std::to_string(trips));
           const Outcome expected = run(*plain, program, trips, rows);
           ASSERT_TRUE(run(*made, program, trips, rows) == expected) << ir::print(*made);
           ASSERT_TRUE(run(*reversed, program, trips, rows) == expected) << "the other way round\n" << ir::print(*made);
@@ -49,9 +50,10 @@ TEST(TimeTiles, RandomStencils) {
       }
     }
   }
-  std::printf("%d of %u tiled\n", tiled, count);
+  std::printf("%d of %u tiled, %d by lines\n", tiled, count, planes);
   EXPECT_GT(tiled, static_cast<int>(count) / 4);
   EXPECT_GT(shared, tiled);
+  EXPECT_GT(planes, static_cast<int>(count) / 8);
 }
 
 }  // namespace

@@ -263,7 +263,7 @@ def test_failures_do_not_compile_another_version():
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_planes_that_only_the_last_cache_has_room_for(threads):
+def test_planes_are_taken_by_lines(threads):
     def heat_3d(steps, a, b):
         # pragma sequential for
         for t in range(steps):
@@ -285,6 +285,51 @@ def test_planes_that_only_the_last_cache_has_room_for(threads):
         for x, y in zip(got, want):
             np.testing.assert_array_equal(x, y)
     assert TILED in str(appy.explain(compiled))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_lines_of_planes_in_turn(threads):
+    """A line may need the one before it in the same step; the loops' variables are left behind."""
+
+    def carried_along(steps, a, b):
+        p, m, n = a.shape
+        # pragma sequential for
+        for t in range(steps):
+            # pragma parallel for
+            for i in range(1, p - 1):
+                for y in range(2, m):
+                    # pragma simd
+                    for j in range(n):
+                        b[i, y, j] = 0.5 * b[i, y - 1, j] + 0.25 * (a[i - 1, y, j] + a[i + 1, y - 2, j])
+            # pragma parallel for
+            for i in range(1, p - 1):
+                for y in range(m - 3):
+                    # pragma simd
+                    for j in range(n):
+                        a[i, y + 1, j] = b[i, y + 3, j] - b[i, y, j]
+        return t, i, y, j
+
+    compiled = appy.jit(strict=True, exact=True, threads=threads)(carried_along)
+    for shape, steps in [((1700, 40, 40), 5), ((9, 31, 50), 3)]:
+        a = np.random.default_rng(steps).random(shape)
+        got, want = [a.copy(), a[::-1].copy()], [a.copy(), a[::-1].copy()]
+        left = compiled(steps, *got)
+        if shape[0] < 100:
+            assert left == carried_along(steps, *want)
+        else:
+            with_arrays(steps, *want)
+        for x, y in zip(got, want):
+            np.testing.assert_array_equal(x, y)
+    assert TILED in str(appy.explain(compiled))
+
+
+def with_arrays(steps, a, b):
+    """The same as that, with whole lines."""
+    for _ in range(steps):
+        for y in range(2, a.shape[1]):
+            b[1:-1, y] = 0.5 * b[1:-1, y - 1] + 0.25 * (a[:-2, y] + a[2:, y - 2])
+        for y in range(a.shape[1] - 3):
+            a[1:-1, y + 1] = b[1:-1, y + 3] - b[1:-1, y]
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def first_call(function, args):
 def child_verifies():
     from appy import _C
 
-    return _C.verifies_passes
+    return _C.verifies_passes()
 
 
 def child_first_saxpy():

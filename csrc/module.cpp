@@ -323,6 +323,15 @@ py::dict get_config() {
   return out;
 }
 
+/// The graph is verified after tracing and after each pass, which takes longer.
+bool verifies_passes() {
+#ifdef APPY_VERIFY_PASSES
+  return true;
+#else
+  return false;
+#endif
+}
+
 bool install_hook(const py::iterable& codes) {
   for (py::handle code : codes) {
     if (!PyCode_Check(code.ptr())) throw py::type_error("a code object is needed");
@@ -561,11 +570,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("replace_constant", &replace_constant, py::arg("code"), py::arg("index"), py::arg("value"));
 
   m.def("detected_isa", [] { return std::string(appy::cpu::name_of(appy::cpu::detect())); });
-#ifdef APPY_VERIFY_PASSES
-  m.attr("verifies_passes") = true;
-#else
-  m.attr("verifies_passes") = false;
-#endif
+  m.def("verifies_passes", &verifies_passes);
   m.def("default_threads", &appy::runtime::default_threads);
   m.def("set_wheel_folders", &appy::gpu::set_wheel_folders, py::arg("folders"));
   m.def("gpu_driver", &gpu_driver);

@@ -290,8 +290,8 @@ struct alignas(64) Team : runtime::Job {
   }
 };
 
-/// The teams of a region's parallel loops. While one is made, who begins with the loop before may look at what became of
-/// the one before that.
+/// The teams of a region's parallel loops. While one is made, who begins with the loop before may look at what became
+/// of the one before that.
 struct Teams {
   std::array<Team, 8> teams;
   std::array<const ParallelLoop*, 8> loops{};  // that they had the last time
@@ -406,9 +406,8 @@ int64_t run_parallel(Context* context, ParallelLoop* loop) {
   Team::keep(team.copies, copied > 0 ? teams.copies.data() : nullptr);
   _mm_sfence();  // what the caller's code stored around the caches
   const auto when = loop->may_pend ? runtime::Return::when_through : runtime::Return::when_done;
-  const bool shared =
-      division.chunks > 1 &&
-      runtime::run_job(team, std::min<int>(division.threads, static_cast<int>(division.chunks)), when);
+  const bool shared = division.chunks > 1 &&
+                      runtime::run_job(team, std::min<int>(division.threads, static_cast<int>(division.chunks)), when);
   const bool pends = shared && loop->may_pend && !team.stop && !(before && before->stop);
   if (pends) {
     teams.pending = &team;

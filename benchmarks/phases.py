@@ -25,7 +25,7 @@ from pathlib import Path
 
 import sides
 
-PHASES = 200
+PHASES = 1000  # so many that how threads come to the first one does not count
 COLUMNS = 512
 ROWS = (16, 64, 256)
 

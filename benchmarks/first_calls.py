@@ -72,7 +72,7 @@ def main() -> None:
     for kernel in options.only.split(","):
         with tempfile.TemporaryDirectory() as folder:
             environment = os.environ | {
-                "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+                "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", str(ROOT)), str(ROOT)]),
                 "APPY_CACHE_DIR": folder,
                 "CUDA_CACHE_DISABLE": "1",
             }

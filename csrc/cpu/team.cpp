@@ -225,9 +225,10 @@ struct alignas(64) Team : runtime::Job {
     const auto [threads, chunks, size] = division;
     Closure* own = closure;
     BodyEntry entry = body;
-    std::array<Closure, std::tuple_size_v<decltype(words)>> changed;
+    decltype(words) changed;
     if (note.count > 0) {
-      own = std::ranges::copy(words, changed.begin()).out - changed.size();
+      changed = words;
+      own = changed.data();
       for (size_t i = 0; i < note.count; ++i) changed[note.where[i]] = note.words[i];
     }
     if (copies) {
@@ -294,7 +295,6 @@ struct alignas(64) Team : runtime::Job {
 /// of the one before that.
 struct Teams {
   std::array<Team, 8> teams;
-  std::array<const ParallelLoop*, 8> loops{};  // that they had the last time
   size_t last = 0, last_but_one = 1, turn = 1;
   Team* pending = nullptr;
   std::vector<ir::Word> rows, copies;
@@ -303,13 +303,12 @@ struct Teams {
   Team& next(const ParallelLoop& loop) {
     const auto free = [&](size_t i) { return i != last && i != last_but_one; };
     size_t found = 0;
-    while (found < teams.size() && !(loops[found] == &loop && free(found))) ++found;
+    while (found < teams.size() && !(teams[found].loop == &loop && free(found))) ++found;
     if (found == teams.size()) {
       do turn = (turn + 1) % teams.size();
       while (!free(turn));
       found = turn;
     }
-    loops[found] = &loop;
     last_but_one = std::exchange(last, found);
     return teams[found];
   }

@@ -266,10 +266,7 @@ class Reader {
       if (runs_over_rows) {
         if (!has_permission(*loop)) return refuse("the loop at " + line(*loop) + " has no pragma");
         if (constant(*loop->operands[2]) != int64_t{1}) return refuse("the loop at " + line(*loop) + " has a step");
-        for (size_t k = 0; k < 2; ++k) {
-          if (!ir::defined_outside(*loop->operands[k], body_))
-            return refuse("the bounds of the loop at " + line(*loop) + " change");
-        }
+        if (!has_fixed_bounds(*loop)) return refuse("the bounds of the loop at " + line(*loop) + " change");
         phase.loop = loop;
       }
     }
@@ -298,6 +295,10 @@ class Reader {
     if (phase.loop) phase.shift = -stored;
     for (Phase::Touch& touch : phase.touches) touch.offset -= stored;
     return true;
+  }
+
+  bool has_fixed_bounds(const Op& loop) const {
+    return ir::defined_outside(*loop.operands[0], body_) && ir::defined_outside(*loop.operands[1], body_);
   }
 
   std::string line(const Op& op) const { return line_of(*op.graph, op.loc); }
@@ -340,9 +341,7 @@ class Reader {
     for (int side : {1, -1}) {
       std::vector<int64_t> starts(phases.size());
       int64_t& slope = side > 0 ? stencil_.slope_right : stencil_.slope_left;
-      while (!settle(needs, side, slope, starts)) {
-        if (++slope > kSteepest) return refuse("its rows need too many others");
-      }
+      if (!find_slope(needs, side, slope, starts)) return refuse("its rows need too many others");
       int64_t& most = side > 0 ? stencil_.most_right : stencil_.most_left;
       for (size_t p = 0; p < phases.size(); ++p) {
         (side > 0 ? phases[p].right : phases[p].left) = starts[p];
@@ -367,9 +366,7 @@ class Reader {
     }
     if (!phase.lines || !has_inner_loop(*phase.lines) || constant(*phase.lines->operands[2]) != int64_t{1})
       return false;
-    for (size_t k = 0; k < 2; ++k) {
-      if (!ir::defined_outside(*phase.lines->operands[k], body_)) return false;
-    }
+    if (!has_fixed_bounds(*phase.lines)) return false;
     const Value& iv = *induction(*phase.lines);
     std::optional<int64_t> stored;
     for (Phase::Touch& touch : phase.touches) {
@@ -394,11 +391,17 @@ class Reader {
     const auto& phases = stencil_.phases;
     const std::vector<Need> needs = needs_of(&Phase::Touch::line);
     std::vector<int64_t> starts(phases.size());
-    while (!settle(needs, 1, stencil_.line_slope, starts)) {
-      if (++stencil_.line_slope > kSteepest) return false;
-    }
+    if (!find_slope(needs, 1, stencil_.line_slope, starts)) return false;
     for (size_t p = 0; p < phases.size(); ++p) stencil_.phases[p].line_right = starts[p];
     stencil_.most_line_right = *std::ranges::max_element(starts);
+    return true;
+  }
+
+  /// The least slope that has starts, from the one given on; false where that is too steep.
+  static bool find_slope(const std::vector<Need>& needs, int side, int64_t& slope, std::vector<int64_t>& starts) {
+    while (!settle(needs, side, slope, starts)) {
+      if (++slope > kSteepest) return false;
+    }
     return true;
   }
 

@@ -176,7 +176,8 @@ class Tiler : Arithmetic {
 
   /// Where a strip would be two planes that are no small ones: strips of more planes, of which some lines at a time go
   /// through all phases of so many steps that what is live of them, both ways skewed, is in a worker's cache.
-  void take_by_lines(Value* row, Value*& live_steps) {
+  /// Returns how many steps, of so many that whole rows leave room for.
+  Value* take_by_lines(Value* row, Value* steps_of_rows) {
     Value* by_lines = b_.op(Opcode::gt_, {row, i64(kStrip)});
     Value* line = most(over(row, most(sub(end_line_, first_line_), i64(1))), i64(1));
     Value* lines = most(times(over(over(i64(kLines), line), i64(2)), 2), i64(2));
@@ -186,7 +187,15 @@ class Tiler : Arithmetic {
     Value* steps = least(over(grown, i64(slope)), i64(kFewSteps));
     strip_ = b_.select(by_lines, i64(kPlanes), strip_);
     line_strip_ = b_.select(by_lines, lines, i64(kFar));
-    live_steps = b_.select(by_lines, most(steps, live_steps), live_steps);
+    return b_.select(by_lines, most(steps, steps_of_rows), steps_of_rows);
+  }
+
+  using Range = std::pair<Value*, Value*>;
+  /// A phase's range, which that of all phases includes.
+  void include(std::vector<Range>& ranges, Value*& first, Value*& end, Range range) {
+    ranges.push_back(range);
+    first = first ? least(first, range.first) : range.first;
+    end = end ? most(end, range.second) : range.second;
   }
 
   void choose_sizes() {
@@ -198,18 +207,13 @@ class Tiler : Arithmetic {
       } else {
         first = emit(b_, phase.row), end = add(first, 1);
       }
-      rows_.push_back({first, end});
-      first_ = first_ ? least(first_, first) : first;
-      end_ = end_ ? most(end_, end) : end;
+      include(rows_, first_, end_, {first, end});
     }
     count_ = most(sub(end_, first_), i64(0));
     for (const Phase& phase : stencil_.phases) {
       if (!stencil_.planes) break;
-      Value *first = add(phase.lines->operands[0], -phase.line_shift), *end = phase.lines->operands[1];
-      end = add(end, -phase.line_shift);
-      lines_.push_back({first, end});
-      first_line_ = first_line_ ? least(first_line_, first) : first;
-      end_line_ = end_line_ ? most(end_line_, end) : end;
+      Value* first = add(phase.lines->operands[0], -phase.line_shift);
+      include(lines_, first_line_, end_line_, {first, add(phase.lines->operands[1], -phase.line_shift)});
     }
     const int64_t slopes = stencil_.slope_left + stencil_.slope_right;
     const int64_t starts = stencil_.most_left + stencil_.most_right + stencil_.reach;
@@ -234,7 +238,7 @@ class Tiler : Arithmetic {
     strip_ = rows_of_strip(row, live, two_steps);
     live = sub(live, strip_);
     if (stencil_.slope_right > 1) live = over(live, i64(stencil_.slope_right));
-    if (stencil_.planes) take_by_lines(row, live);
+    if (stencil_.planes) live = take_by_lines(row, live);
     steps_ = least(least(live, trips_), i64(kMostSteps));
     if (shared && slopes > 0) {
       Value* several = over(count_, i64(2 * kBlocks * workers * slopes));
@@ -420,11 +424,11 @@ class Tiler : Arithmetic {
       Block* outer = b_.block();
       b_.set_block(&body_of(*rows));
       copy(phase, copier, *induction(*rows));
-      for (Op* op = body_of(*rows).first; lines && op; op = op->next) {
-        if (!is_for(*op)) continue;
-        op->operands[0] = first_line;
-        op->operands[1] = end_line;
-        op->loop->parallel = false;  // workers have tiles
+      if (lines) {
+        Op& made = *copier.of(induction(*phase.lines))->block->owner;
+        made.operands[0] = first_line;
+        made.operands[1] = end_line;
+        made.loop->parallel = false;  // workers have tiles
       }
       b_.yield({});
       b_.set_block(outer);
@@ -494,10 +498,10 @@ class Tiler : Arithmetic {
   std::optional<TileSizes> sizes_;
   FinalValues values_;
   std::unordered_map<const Value*, Value*> handed_, state_;
-  std::vector<std::pair<Value*, Value*>> rows_;  // of each phase, as points
+  std::vector<Range> rows_;  // of each phase, as points
   Value *trips_ = nullptr, *first_ = nullptr, *end_ = nullptr, *count_ = nullptr;
   Value *steps_ = nullptr, *strip_ = nullptr, *blocks_ = nullptr, *pays_ = nullptr;
-  std::vector<std::pair<Value*, Value*>> lines_;  // likewise, of planes
+  std::vector<Range> lines_;  // likewise, of planes
   Value *first_line_ = nullptr, *end_line_ = nullptr, *line_strip_ = nullptr;
   Value *begin_ = nullptr, *here_ = nullptr;  // first iteration of a group, how many it has
   Value *slope_low_ = nullptr, *slope_high_ = nullptr;

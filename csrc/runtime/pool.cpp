@@ -280,6 +280,12 @@ void wait_for(std::span<const std::unique_ptr<Worker>> workers, Job& next, uint6
   }
 }
 
+/// Returns when all shares of the pending job are done.
+void finish(const Pool& pool, Job& job, Job& next) {
+  take_over(pool.pending_workers(), job, false);
+  wait_for(pool.pending_workers(), next, pool.spin);
+}
+
 /// The threads are gone in the child; the memory they may have held is left alone.
 void after_fork_in_child() {
   current.store(nullptr);
@@ -299,7 +305,7 @@ void shut_down() {
   // `busy` stays set: jobs of later exit handlers run alone.
 }
 
-Pool* grow(int workers) {
+Pool* grow(size_t workers) {
   static const bool registered = [] {
     pthread_atfork(nullptr, nullptr, after_fork_in_child);
     std::atexit(shut_down);
@@ -314,9 +320,9 @@ Pool* grow(int workers) {
   // Signals belong to the threads of the program.
   sigset_t all, before;
   sigfillset(&all);
-  if (static_cast<int>(pool->workers.size()) < workers) {
+  if (pool->workers.size() < workers) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (static_cast<int>(pool->workers.size()) < workers) {
+    while (pool->workers.size() < workers) {
       auto worker = std::make_unique<Worker>();
       worker->index = static_cast<int>(pool->workers.size()) + 1;
       pthread_t thread;
@@ -349,13 +355,12 @@ bool run_job(Job& job, int threads, Return when) {
     finish_job();
     return false;
   }
-  const int others = threads - 1;
-  const auto count = static_cast<size_t>(others);
+  const auto others = static_cast<size_t>(threads) - 1;
   Pool* pool = current.load(std::memory_order_acquire);
-  const bool grows = !pool || pool->workers.size() < count;
+  const bool grows = !pool || pool->workers.size() < others;
   if (grows) {
     pool = grow(others);
-    if (pool->workers.size() < count) {
+    if (pool->workers.size() < others) {
       if (!pending_job) busy.clear(std::memory_order_release);
       finish_job();
       return false;
@@ -364,7 +369,7 @@ bool run_job(Job& job, int threads, Return when) {
   }
   inside_job = true;  // also for what hooks run
   Job* before = std::exchange(pending_job, nullptr);
-  const std::span workers = std::span(pool->workers).first(count);
+  const std::span workers = std::span(pool->workers).first(others);
   const bool asleep =
       std::ranges::any_of(workers, [](const auto& w) { return w->asleep.load(std::memory_order_relaxed) != 0; });
   if (asleep) pool->caller.store(sched_getcpu(), std::memory_order_relaxed);
@@ -373,15 +378,12 @@ bool run_job(Job& job, int threads, Return when) {
   // caller's is. Of several, some would have to know of others.
   const bool behind = before && pool->pending == 1 && others == 1 && !pool->workers[0]->passed;
   const std::span had = pool->pending_workers();
-  if (before && !behind) {
-    take_over(had, *before, false);
-    wait_for(had, job, pool->spin);
-  }
+  if (before && !behind) finish(*pool, *before, job);
   tell(workers, kOffered, &job, behind);
   if (behind) take_over(had, *before, true);  // before the fence of wake(), which waits for other lines meanwhile
   wake(workers);
   if (behind) wait_for(had, job, pool->spin);
-  pool->pending = count;
+  pool->pending = others;
   job.run(&job, 0, 0, *job.note);
   inside_job = false;
   pending_job = &job;
@@ -394,8 +396,7 @@ void finish_job() {
   if (!job) return;
   inside_job = true;
   Pool& pool = *current.load(std::memory_order_acquire);
-  take_over(pool.pending_workers(), *job, false);
-  wait_for(pool.pending_workers(), *job, pool.spin);
+  finish(pool, *job, *job);
   pool.pending = 0;
   inside_job = false;
   busy.clear(std::memory_order_release);

@@ -12,7 +12,12 @@ void Function::emit_alloc(const ir::Op& op) {
   const ir::Value* view = op.result();
   const int rank = view->type.rank;
   for (int d = 0; d < rank; ++d) cc_.mov(view_word(view, 1 + d), gp(op.operands[static_cast<size_t>(d)]));
-  const ArrayKind kind{static_cast<uint32_t>(op.slot), view->type.rank, view->type.dtype, op.escapes,
+  const ir::DType dtype = view->type.dtype;
+  const ArrayKind kind{static_cast<uint32_t>(op.slot),
+                       view->type.rank,
+                       dtype,
+                       static_cast<uint8_t>(op.lead * ir::size_of(dtype)),
+                       op.escapes,
                        ir::nothing_written_before(op)};
   x86::Gp words = cc_.newGpq(), bits = cc_.newGpq(), status = cc_.newGpq();
   cc_.lea(words, view_word(view, 0));

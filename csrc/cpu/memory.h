@@ -44,8 +44,10 @@ struct ArrayKind {
   uint32_t slot;
   int8_t rank;
   ir::DType dtype;
-  bool escapes;
-  bool declines;  // nothing was written yet
+  uint8_t lead;  // bytes
+  uint8_t escapes : 1;
+  uint8_t declines : 1;  // nothing was written yet
+  uint8_t unused : 6 = 0;
 };
 static_assert(sizeof(ArrayKind) == 8);
 

@@ -323,6 +323,7 @@ class VectorLoop : private Lanes {
   /// Loads an element that has neighbours which are loaded, too; false: it is another load.
   bool load_neighbour(const ir::Op&, const Place&);
   void find_stretch(const ir::Op& first);
+  bool loads_as_they_lie();
   void load_stretch(const ir::Op& first, const Place&, Stretch&);
   x86::Reg first_lanes(int64_t count);
 
@@ -361,6 +362,7 @@ class VectorLoop : private Lanes {
   std::map<uint32_t, Place> folded_;          // loads that wait for their user
   std::map<uint32_t, Neighbour> neighbours_;  // loads that were looked at
   std::map<int64_t, x86::KReg> first_lanes_;
+  std::optional<bool> as_they_lie_;
   std::map<uint32_t, Regs> paired_;                      // loaded together with their neighbours
   std::map<const ir::Op*, Waiting> waiting_;             // by the store that they wait for
   std::map<std::pair<int, int64_t>, x86::Vec> strided_;  // lanes' offsets, by the size of one and the stride

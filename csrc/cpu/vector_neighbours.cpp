@@ -7,6 +7,7 @@
 
 #include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
+#include "ir/divisor.h"
 
 namespace appy::cpu {
 
@@ -18,6 +19,13 @@ namespace {
 
 /// Different neighbours that a stretch has to serve.
 constexpr size_t kFewest = 2;
+
+/// Are rows of the array whole lines of the cache?
+bool has_whole_lines(const ir::Value& view) {
+  const ir::Op* alloc = ir::alloc_of(view);
+  return alloc && alloc->operands.size() > 1 &&
+         ir::divisor_of(*alloc->operands.back()) * ir::size_of(view.type.dtype) % ir::kLineBytes == 0;
+}
 
 }  // namespace
 
@@ -73,6 +81,31 @@ x86::Reg VectorLoop::first_lanes(int64_t count) {
   return at->second;
 }
 
+/// Of rows of whole lines only the neighbours of a vector lie in two of them, and take two loads' time. Where the loop
+/// computes longer than that, shifts would be even more to compute.
+bool VectorLoop::loads_as_they_lie() {
+  if (as_they_lie_) return *as_they_lie_;
+  // A stretch counts from the load that it is found for: those found here do not count.
+  const auto found = neighbours_;
+  int ops = 0, loads = 0;
+  std::set<const Stretch*> stretches;
+  for (const ir::Op* op = loop_.blocks[0]->first; op; op = op->next) {
+    if (op->code != Opcode::load_) {
+      ops += ir::is_pure(op->code) && op->result() && ir::is_real(op->result()->type.dtype) && varying(op->result());
+      continue;
+    }
+    if (!varying(op->result())) continue;
+    const uint32_t id = op->result()->id;
+    if (!neighbours_.contains(id)) find_stretch(*op);
+    const auto at = neighbours_.find(id);
+    const Stretch* stretch = at == neighbours_.end() ? nullptr : at->second.stretch.get();
+    loads += stretch && !stretches.insert(stretch).second ? 2 : 1;
+  }
+  neighbours_ = found;
+  as_they_lie_ = ops >= loads;
+  return *as_they_lie_;
+}
+
 bool VectorLoop::load_neighbour(const ir::Op& op, const Place& p) {
   const ir::Value* v = op.result();
   const DType t = v->type.dtype;
@@ -80,6 +113,7 @@ bool VectorLoop::load_neighbour(const ir::Op& op, const Place& p) {
   if (!avx512_ || !exec_.all || p.kind != Place::Kind::contiguous || t == DType::bool_ || size < 4) return false;
   // One group of lanes would save next to no loads.
   if (unroll_ < 2 || lanes_ * size < 16 || targets_.contains(v->id) || op.parent != loop_.blocks[0]) return false;
+  if (has_whole_lines(*op.view()) && loads_as_they_lie()) return false;
   if (!neighbours_.contains(v->id)) find_stretch(op);
   const auto [stretch, at] = neighbours_.at(v->id);
   if (!stretch) return false;

@@ -249,6 +249,7 @@ class Cloner {
     copy->dim = from.dim;
     copy->escapes = from.escapes;
     copy->slot = from.slot;
+    copy->lead = from.lead;
     copy->combiner = from.combiner;
     copy->mapping = from.mapping;
     if (from.access) copy->access = std::make_unique<Access>(*from.access);

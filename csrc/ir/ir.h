@@ -158,6 +158,8 @@ struct Access {
 
 /// Words that a check has for its message.
 constexpr int kMaxInfo = 12;
+/// Of a processor's caches.
+constexpr int kLineBytes = 64;
 
 struct Check {
   CheckKind kind = CheckKind::bounds_;
@@ -207,6 +209,7 @@ struct Op {
   int32_t dim = 0;                       // dim
   bool escapes = false;                  // alloc: the array outlives the region, as a Python object
   int32_t slot = -1;                     // alloc: its number in the region, unique; -1 while it has none
+  int32_t lead = 0;                      // alloc: it begins so many elements behind the start of a cache line
   Combiner combiner = Combiner::recur_;  // atomic
   Mapping mapping = Mapping::none;       // for, while: who runs it; barrier: whose writes it orders
   std::unique_ptr<Access> access;        // load, store, atomic

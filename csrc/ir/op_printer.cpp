@@ -363,6 +363,7 @@ void OpPrinter::line(const Op& op, std::string& text) const {
     case Opcode::alloc_:
       operands(op.operands);
       text += " slot " + std::to_string(op.slot) + (op.escapes ? " escapes" : "");
+      if (op.lead != 0) text += " lead " + std::to_string(op.lead);
       break;
     case Opcode::load_:
       operands(std::span(op.operands).first(1));

@@ -192,6 +192,7 @@ class Verifier {
       if (r->type.is_view() != alloc) return alloc ? "expected a view as result" : "only an alloc gives a view";
     }
     if (op.escapes && !alloc) return "only an alloc escapes";
+    if (op.lead != 0 && !alloc) return "only an alloc has a lead";
     return "";
   }
 
@@ -247,6 +248,8 @@ class Verifier {
       if (extent->type != scalar(DType::i64_)) return "an extent must be i64";
     }
     if (op.escapes && op.parent->owner) return "an array that escapes is made in the region's own block";
+    if (op.lead != 0 && op.escapes) return "an array that escapes has no lead";
+    if (op.lead < 0 || op.lead * size_of(made.dtype) >= kLineBytes) return "its lead is not within a line of the cache";
     if (op.slot < 0 || op.slot >= graph_.slot_count()) return "has no slot";
     if (!slots_.insert(op.slot).second) return "another alloc has its slot";
     return "";

@@ -13,6 +13,7 @@ Op* Copier::copy(const Op& from) {
   for (Value* v : from.operands) made->operands.push_back(of(v));
   made->imm = from.imm;
   made->dim = from.dim;
+  made->lead = from.lead;
   if (from.code == ir::Opcode::alloc_) graph_.number(*made);
   made->combiner = from.combiner;
   if (from.access) made->access = std::make_unique<ir::Access>(*from.access);

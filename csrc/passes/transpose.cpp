@@ -16,8 +16,8 @@
 
 #include "ir/builder.h"
 #include "ir/ir.h"
+#include "passes/box.h"
 #include "passes/copier.h"
-#include "passes/extremes.h"
 #include "passes/loops.h"
 #include "passes/overlap.h"
 #include "passes/range.h"
@@ -160,38 +160,10 @@ class Transposer {
                                                   [&](const Value* x) { return is_bounded(*x, front); });
   }
 
-  /// Of one dimension; `begin` is null where that is 0.
-  struct Span {
-    Value *begin, *extent;
-  };
-
   struct Box {
     Group group;
     std::vector<Span> spans;
   };
-
-  /// From the least subscript to the greatest one, or all of the dimension where they would not fit into 64 bits.
-  std::optional<Span> span_of(Ranges& ranges, Extremes& extremes, const Group& group, size_t d) const {
-    Builder& b = extremes.builder();
-    Value *low = nullptr, *high = nullptr;
-    for (const Op* load : group.loads) {
-      const auto bounds = extremes.of(row_at(ranges, *load, d, *load), *load);
-      if (!bounds) return {};
-      low = !low || low == bounds->lo ? bounds->lo : b.op(Opcode::pymin_, {low, bounds->lo});
-      high = !high || high == bounds->hi ? bounds->hi : b.op(Opcode::pymax_, {high, bounds->hi});
-    }
-    const std::vector<Value*> overflows = extremes.take_overflows();
-    Value *zero = b.i64(0), *last = b.op(Opcode::sub_, {b.dim(group.view, static_cast<int>(d)), b.i64(1)});
-    const bool at_start = constant(*low) == 0 && overflows.empty();
-    low = b.op(Opcode::pymax_, {low, zero});
-    high = b.op(Opcode::pymin_, {high, last});
-    for (Value* overflow : overflows) {
-      low = b.select(overflow, zero, low);
-      high = b.select(overflow, last, high);
-    }
-    Value* length = b.op(Opcode::add_, {at_start ? high : b.op(Opcode::sub_, {high, low}), b.i64(1)});
-    return Span{at_start ? nullptr : low, b.op(Opcode::pymax_, {length, zero})};
-  }
 
   /// The box of all that the group loads; empty, with nothing emitted, where it is none.
   std::optional<std::vector<Span>> box_of(Ranges& ranges, const Group& group) const {
@@ -203,9 +175,10 @@ class Transposer {
     const Op* const mark = group.front->prev;
     Extremes extremes(graph_, ranges, *group.front, {});
     extremes.builder().set_loc(group.lanes->loc);
+    const std::vector<const Op*> loads(group.loads.begin(), group.loads.end());
     std::vector<Span> box;
     for (size_t d = 0; d < group.loads[0]->access->offset.size(); ++d) {
-      const auto span = span_of(ranges, extremes, group, d);
+      const auto span = span_of(ranges, extremes, loads, d);
       if (!span) {
         while (group.front->prev != mark) group.front->parent->remove(group.front->prev);
         return {};

@@ -2,7 +2,9 @@
 
 #include <malloc.h>
 
+#include <bit>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 
 #include "cpu/memory.h"
@@ -297,6 +299,24 @@ TEST(CpuAllocs, EveryWayOutGivesTheMemoryBack) {
       // The code itself, and cached arrays that were another thread's, whose heap is not counted, and are the caller's
       // now; one array a run would be 48 MB.
       EXPECT_LT(in_use(), before + 1000000 + cached);
+    }
+  }
+}
+
+TEST(CpuAllocs, ALeadIsWhereTheArrayBeginsInALine) {
+  for (const uint8_t lead : {0, 8, 56, 63}) {
+    for (const int64_t rows : {0, 3, 4000}) {
+      Memory memory;
+      Context context;
+      context.memory = &memory;
+      ir::Word words[] = {0, static_cast<ir::Word>(rows), 24, 0, 0};
+      const ArrayKind kind{5, 2, ir::DType::f32_, lead, 0, 1};
+      ASSERT_EQ(make_array(&context, words, std::bit_cast<int64_t>(kind)), static_cast<int64_t>(runtime::Status::done));
+      EXPECT_EQ(words[0] % 64, lead);
+      EXPECT_EQ(words[3], 96u);
+      EXPECT_EQ(words[4], 4u);
+      // All of it is there.
+      std::memset(reinterpret_cast<void*>(words[0]), 1, static_cast<size_t>(rows) * 96);
     }
   }
 }

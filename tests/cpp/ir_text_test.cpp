@@ -32,6 +32,7 @@ TEST(Text, Allocs) {
   %t = alloc %n, %n slot 0 : f64[2,c]
   %s = alloc slot 7 : i32[0,c]
   %r = alloc %n slot 2 escapes : bool[1,c]
+  %q = alloc %n, %n slot 3 lead 7 : f64[2,c]
   %v = load %t[%n, 0] : f64
   store %v, %t[0, %n]
   yield
@@ -43,9 +44,12 @@ TEST(Text, Allocs) {
   EXPECT_EQ(graph->slot_count(), 8);
   EXPECT_EQ(clone(*graph)->slot_count(), 8);
   EXPECT_TRUE(graph->body->first->next->next->escapes);
+  EXPECT_EQ(graph->body->first->next->next->next->lead, 7);
   EXPECT_EQ(error_in("%t = alloc %n : f64[1,c]"), "line 2, column 15: expected 'slot', got ':'");
   EXPECT_EQ(error_in("%t = alloc %n slot -1 : f64[1,c]"),
             "line 2, column 20: expected a slot from 0 to 2147483646, got -1");
+  EXPECT_EQ(error_in("%t = alloc %n slot 0 lead 64 : bool[1,c]"),
+            "line 2, column 27: expected a number of elements from 0 to 63, got 64");
   EXPECT_EQ(error_in("alloc %n slot 1"), "line 2, column 1: expected one result of alloc");
 }
 

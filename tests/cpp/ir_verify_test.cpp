@@ -77,6 +77,12 @@ TEST(Verify, Allocs) {
                "%u = alloc slot 0 : f64[0,c]: another alloc has its slot");
   expect_fault("if %b {\n %t = alloc slot 0 escapes : f64[0,c]\n yield\n } else {\n yield\n }\n yield\n",
                "%t = alloc slot 0 escapes : f64[0,c]: an array that escapes is made in the region's own block");
+  expect_fault("%t = alloc %n slot 0 lead 8 : f64[1,c]\n yield\n",
+               "%t = alloc %n slot 0 lead 8 : f64[1,c]: its lead is not within a line of the cache");
+  expect_fault("%t = alloc %n slot 0 escapes lead 7 : f64[1,c]\n yield\n",
+               "%t = alloc %n slot 0 escapes lead 7 : f64[1,c]: an array that escapes has no lead");
+  EXPECT_EQ(damaged("%d = neg %n : i64\n yield\n", [](Op& op) { op.lead = 1; }),
+            "%d = neg %n : i64: only an alloc has a lead\n");
   expect_fault("%t = alloc slot 0 : f64[0,c]\n yield %t\n", "yield %t: a result of the region must be a scalar");
   EXPECT_NE(faults("%t = alloc slot 0 : f64[0,c]\n %u = if %b : f64[0,c] {\n yield %t\n } else {\n yield %t\n }\n"
                    " yield\n"),

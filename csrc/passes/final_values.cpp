@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "passes/copier.h"
 #include "passes/loops.h"
 
 namespace appy::passes {
@@ -124,6 +123,43 @@ Value* FinalValues::emit_result(Builder& b, const Op& inner, size_t k) {
   known_[induction(inner)] = b.op(Opcode::add_, {lower, b.op(Opcode::mul_, {steps, b.i64(step)})});
   known_[body_of(inner).args[first_carried(inner) + k]] = init;
   return b.select(runs, emit(b, next_of(inner, k)), init);
+}
+
+bool may_tell(const Op& loop, const FinalValues& values) {
+  bool may = true;
+  ir::walk(body_of(loop), [&](const Op& op) {
+    if (op.code != Opcode::poll_) return;
+    for (const Value* v : op.operands) may &= values.may_emit(*v);
+  });
+  return may;
+}
+
+Told told_at(Builder& b, const Op& loop, FinalValues& values) {
+  Told told;
+  ir::walk(body_of(loop), [&](const Op& op) {
+    if (op.code != Opcode::poll_) return;
+    for (Value* v : op.operands) told[v] = values.emit(b, v);
+  });
+  return told;
+}
+
+Op* copy_telling(const Op& op, Copier& copier, const Told& told) {
+  std::vector<const Op*> polls;
+  const auto note = [&](const Op& inner) {
+    if (inner.code == Opcode::poll_) polls.push_back(&inner);
+  };
+  note(op);
+  for (ir::Block* block : op.blocks) ir::walk(*block, note);
+  Op* made = copier.copy(op);
+  size_t next = 0;
+  const auto tell = [&](Op& inner) {
+    if (inner.code != Opcode::poll_) return;
+    const Op& poll = *polls[next++];
+    for (size_t k = 0; k < poll.operands.size(); ++k) inner.operands[k] = told.at(poll.operands[k]);
+  };
+  tell(*made);
+  for (ir::Block* block : made->blocks) ir::walk(*block, tell);
+  return made;
 }
 
 }  // namespace appy::passes

@@ -6,6 +6,7 @@
 
 #include "ir/builder.h"
 #include "ir/ir.h"
+#include "passes/copier.h"
 
 namespace appy::passes {
 
@@ -34,5 +35,14 @@ class FinalValues {
   const ir::Op& loop_;
   std::unordered_map<const ir::Value*, ir::Value*> known_;
 };
+
+/// What the polls of a loop tell, and what copies of them tell instead.
+using Told = std::unordered_map<const ir::Value*, ir::Value*>;
+/// May told_at() compute it?
+bool may_tell(const ir::Op& loop, const FinalValues&);
+/// As it is at the iteration where the values stand.
+Told told_at(ir::Builder&, const ir::Op& loop, FinalValues&);
+/// A copy of the op, of that loop or in it, whose polls tell that.
+ir::Op* copy_telling(const ir::Op&, Copier&, const Told&);
 
 }  // namespace appy::passes

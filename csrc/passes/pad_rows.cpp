@@ -70,7 +70,7 @@ class Padder : Arithmetic {
 
   bool may_run() {
     find_arrays();
-    return !arrays_.empty() && has_state() && find_boxes();
+    return !arrays_.empty() && may_tell(loop_, values_) && find_boxes();
   }
 
   /// False where the entry that the graph is given has sizes for which the loop as written is better.
@@ -151,16 +151,6 @@ class Padder : Arithmetic {
       return (line - first) % line;
     }
     return 0;
-  }
-
-  /// Are the scalars known that an interrupt is to find?
-  bool has_state() const {
-    bool known = true;
-    ir::walk(body_of(loop_), [&](const Op& op) {
-      if (op.code != Opcode::poll_) return;
-      for (const Value* v : op.operands) known &= values_.may_emit(*v);
-    });
-    return known;
   }
 
   /// Where a box is not known in front of the loop nothing is left there of all this.
@@ -253,27 +243,15 @@ class Padder : Arithmetic {
   /// Iterations [begin, end) on the copies, which go back then; what the loop's scalars are worth behind them.
   std::vector<Value*> steps(Value* begin, Value* end, const std::vector<Value*>& carried) {
     values_.at(iteration(begin), carried);
-    std::unordered_map<const Value*, Value*> state;
-    std::vector<const Op*> polls;
-    ir::walk(body_of(loop_), [&](const Op& op) {
-      if (op.code != Opcode::poll_) return;
-      polls.push_back(&op);
-      for (Value* v : op.operands) state[v] = values_.emit(b_, v);
-    });
+    const Told state = told_at(b_, loop_, values_);
     Copier copier(graph_);
     for (const Array& array : arrays_) copier.map(array.view, array.near);
     Value *lower = iteration(begin), *upper = iteration(end);
-    Op& made = *copier.copy(loop_);
+    Op& made = *copy_telling(loop_, copier, state);
     b_.block()->append(&made);
     made.operands[0] = lower;
     made.operands[1] = upper;
     std::copy(carried.begin(), carried.end(), made.operands.begin() + 3);
-    size_t next = 0;
-    ir::walk(body_of(made), [&](Op& op) {
-      if (op.code != Opcode::poll_) return;
-      const Op& poll = *polls[next++];
-      for (size_t k = 0; k < poll.operands.size(); ++k) op.operands[k] = state.at(poll.operands[k]);
-    });
     for (const Array& array : arrays_) {
       if (!array.stores.empty()) copy(array.stored, array.near, array.view);
     }

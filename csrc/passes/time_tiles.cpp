@@ -92,11 +92,7 @@ class Tiler : Arithmetic {
     for (size_t k = 0; k < carried_count(loop_); ++k) {
       if (!values_.last_counts(k)) return false;
     }
-    bool found = true;
-    ir::walk(body_of(loop_), [&](const Op& op) {
-      if (op.code != Opcode::poll_) return;
-      for (const Value* v : op.operands) found &= values_.may_emit(*v);
-    });
+    bool found = may_tell(loop_, values_);
     for (const Value* v : handed_to_phases(stencil_)) found &= values_.may_emit(*v);
     return found;
   }
@@ -181,10 +177,13 @@ class Tiler : Arithmetic {
     Value* by_lines = b_.op(Opcode::gt_, {row, i64(kStrip)});
     Value* line = most(over(row, most(sub(end_line_, first_line_), i64(1))), i64(1));
     Value* lines = most(times(over(over(i64(kLines), line), i64(2)), 2), i64(2));
-    Value* side = b_.op(Opcode::sqrt_, {b_.cast(over(i64(cache()), line), DType::f64_)});
-    Value* grown = sub(b_.cast(side, DType::i64_), over(add(lines, kPlanes), i64(2)));
+    // What is live of so many steps is a square of lines, whose side grows with each.
+    Value *room = over(i64(cache()), line), *side = over(add(lines, kPlanes), i64(2)), *steps = i64(0);
     const int64_t slope = std::max({int64_t{1}, stencil_.slope_right, stencil_.line_slope});
-    Value* steps = least(over(grown, i64(slope)), i64(kFewSteps));
+    for (int64_t n = 0; n < kFewSteps; ++n) {
+      side = add(side, slope);
+      steps = add(steps, b_.cast(b_.op(Opcode::le_, {mul(side, side), room}), DType::i64_));
+    }
     strip_ = b_.select(by_lines, i64(kPlanes), strip_);
     line_strip_ = b_.select(by_lines, lines, i64(kFar));
     return b_.select(by_lines, most(steps, steps_of_rows), steps_of_rows);
@@ -306,10 +305,7 @@ class Tiler : Arithmetic {
     }
     // An interrupt finds the scalars of the group's first iteration: others may be under way.
     for (Value* v : handed_to_phases(stencil_)) handed_[v] = values_.emit(b_, v);
-    ir::walk(body_of(loop_), [&](const Op& op) {
-      if (op.code != Opcode::poll_) return;
-      for (Value* v : op.operands) state_[v] = values_.emit(b_, v);
-    });
+    state_ = told_at(b_, loop_, values_);
     tiles();
     b_.set_block(&body);
     values_.at(iteration(add(begin_, add(here_, -1))), carried);
@@ -453,24 +449,7 @@ class Tiler : Arithmetic {
   }
 
   /// A copy of what a phase does; its polls tell the group's scalars.
-  Op* copy_of(const Op& op, Copier& copier) {
-    std::vector<const Op*> polls;
-    const auto note = [&](const Op& inner) {
-      if (inner.code == Opcode::poll_) polls.push_back(&inner);
-    };
-    note(op);
-    for (Block* block : op.blocks) ir::walk(*block, note);
-    Op* made = copier.copy(op);
-    size_t next = 0;
-    const auto settle = [&](Op& inner) {
-      if (inner.code != Opcode::poll_) return;
-      const Op& poll = *polls[next++];
-      for (size_t k = 0; k < poll.operands.size(); ++k) inner.operands[k] = state_.at(poll.operands[k]);
-    };
-    settle(*made);
-    for (Block* block : made->blocks) ir::walk(*block, settle);
-    return made;
-  }
+  Op* copy_of(const Op& op, Copier& copier) { return copy_telling(op, copier, state_); }
 
   /// The one row is the variable of the loop around it, so that nothing takes its elements for those of every point.
   void rename_rows(const Phase& phase, Block& block, Value& iv) {
@@ -497,7 +476,8 @@ class Tiler : Arithmetic {
   Op& loop_;
   std::optional<TileSizes> sizes_;
   FinalValues values_;
-  std::unordered_map<const Value*, Value*> handed_, state_;
+  std::unordered_map<const Value*, Value*> handed_;
+  Told state_;
   std::vector<Range> rows_;  // of each phase, as points
   Value *trips_ = nullptr, *first_ = nullptr, *end_ = nullptr, *count_ = nullptr;
   Value *steps_ = nullptr, *strip_ = nullptr, *blocks_ = nullptr, *pays_ = nullptr;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 import types
 
 import numpy as np
@@ -140,25 +141,21 @@ def test_only_what_is_stored_goes_back():
     compiled = appy.jit(strict=True, threads=1)(left_half)
     a, b = randoms((300, 600), "f8")
     compiled(300, a, b)
-    done = threading.Event()
+    before = a[1, 1]
 
-    def count():
-        n = 0
-        while not done.is_set():
-            n += 1
-            a[:, 300:] = n
-            b[0, :] = n
-        last.append(n)
+    def write():
+        while a[1, 1] == before:  # nothing has gone back: there are more such times to come
+            time.sleep(0.001)
+        a[:, 300:] = 7.0
+        b[0] = 7.0
 
-    last = []
-    other = threading.Thread(target=count)
+    other = threading.Thread(target=write)
     other.start()
     compiled(20_000, a, b)
-    done.set()
     other.join()
     assert PADDED in str(appy.explain(compiled))
-    assert np.all(a[:, 300:] == last[0])
-    assert np.all(b[0] == last[0])
+    assert np.all(a[:, 300:] == 7.0)
+    assert np.all(b[0] == 7.0)
 
 
 def test_few_steps_and_short_rows_stay_where_they_are():
@@ -194,13 +191,18 @@ def test_an_interrupt_finds_arrays_and_variables_of_the_same_step(threads):
     compiled = appy.jit(strict=True, threads=threads)(counting)
     compiled(200, *np.zeros((2, 500, 602)))
     a, b = np.zeros((2, 500, 602))
-    timer = threading.Timer(4, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
-    timer.start()
+
+    def interrupt():
+        while a[1, 1] == 0:  # nothing has gone back
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    other = threading.Thread(target=interrupt)
+    other.start()
     t = compiled(10**7, a, b)
-    timer.join()
+    other.join()
     assert PADDED in str(appy.explain(compiled))
     done = a[1, 1]
-    assert done > 0
     assert np.all(a[1:-1, 1:-1] == done)
     assert np.all(b[1:-1, 1:-1] == done)
     assert t in (done - 1, done)

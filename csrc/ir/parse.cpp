@@ -332,7 +332,8 @@ class Parser {
         op.slot = static_cast<int32_t>(lex_.integer("a slot", 0, kIntMax - 1));
         graph_->reserve_slots(op.slot + 1);
         op.escapes = lex_.accept("escapes");
-        if (lex_.accept("lead")) op.lead = static_cast<int32_t>(lex_.integer("a number of elements", 0, kLineBytes - 1));
+        if (lex_.accept("lead"))
+          op.lead = static_cast<int32_t>(lex_.integer("a number of elements", 0, kLineBytes - 1));
         break;
       case Opcode::atomic_:
         op.combiner = combiner();

@@ -22,8 +22,7 @@ namespace appy::cpu {
 class PackedSums;
 class VectorLoop;
 
-/// Bytes.
-constexpr int kCacheLine = 64;
+using ir::kCacheLine;
 
 /// Iterations of a short loop between two polls.
 constexpr int64_t kStrip = int64_t{1} << 14;

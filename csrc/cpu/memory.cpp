@@ -12,7 +12,7 @@ using runtime::Status;
 
 namespace {
 
-constexpr size_t kAlign = 64;
+constexpr size_t kAlign = ir::kCacheLine;
 constexpr size_t kPage = 4096;
 constexpr size_t kMostBlocks = 64;
 

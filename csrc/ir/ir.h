@@ -158,8 +158,8 @@ struct Access {
 
 /// Words that a check has for its message.
 constexpr int kMaxInfo = 12;
-/// Of a processor's caches.
-constexpr int kLineBytes = 64;
+/// Bytes of a line of a processor's caches.
+constexpr int kCacheLine = 64;
 
 struct Check {
   CheckKind kind = CheckKind::bounds_;

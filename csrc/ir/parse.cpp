@@ -333,7 +333,7 @@ class Parser {
         graph_->reserve_slots(op.slot + 1);
         op.escapes = lex_.accept("escapes");
         if (lex_.accept("lead"))
-          op.lead = static_cast<int32_t>(lex_.integer("a number of elements", 0, kLineBytes - 1));
+          op.lead = static_cast<int32_t>(lex_.integer("a number of elements", 0, kCacheLine - 1));
         break;
       case Opcode::atomic_:
         op.combiner = combiner();

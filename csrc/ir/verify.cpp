@@ -249,7 +249,7 @@ class Verifier {
     }
     if (op.escapes && op.parent->owner) return "an array that escapes is made in the region's own block";
     if (op.lead != 0 && op.escapes) return "an array that escapes has no lead";
-    if (op.lead < 0 || op.lead * size_of(made.dtype) >= kLineBytes) return "its lead is not within a line of the cache";
+    if (op.lead < 0 || op.lead * size_of(made.dtype) >= kCacheLine) return "its lead is not within a line of the cache";
     if (op.slot < 0 || op.slot >= graph_.slot_count()) return "has no slot";
     if (!slots_.insert(op.slot).second) return "another alloc has its slot";
     return "";

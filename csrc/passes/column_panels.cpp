@@ -19,8 +19,6 @@ namespace {
 
 /// More would not stay in the cache together.
 constexpr size_t kMost = 2;
-/// A line of the cache.
-constexpr int64_t kLine = 64;
 
 /// The ops of the steps' loop that compute the value, in their order; false where one of them does anything else.
 bool gather(const Value& v, const Op& steps, const Op& rows, std::vector<const Op*>& ops) {
@@ -145,7 +143,7 @@ void ColumnPanels::transposed(Builder& b, Value* begin, Value* end, Value* first
     });
   };
   for (size_t n = 0; n < loads_.size(); ++n) {
-    const int64_t size = ir::size_of(loads_[n]->result()->type.dtype), line = size < 4 ? 1 : kLine / size;
+    const int64_t size = ir::size_of(loads_[n]->result()->type.dtype), line = size < 4 ? 1 : ir::kCacheLine / size;
     Value* squares = b.op(Opcode::floordiv_, {b.op(Opcode::sub_, {last, first}), b.i64(line)});
     Value* done = b.op(Opcode::mul_, {squares, b.i64(line)});
     emit_loop(b, zero, squares, {}, [&](Value* square) {

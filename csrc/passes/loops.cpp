@@ -236,6 +236,12 @@ Value* emit_runs(Builder& b, const Op& loop) {
   return b.select(up, b.op(Opcode::lt_, {lower, upper}), b.op(Opcode::gt_, {lower, upper}));
 }
 
+Value* emit_iteration(ir::Builder& b, const Op& for_loop, Value* n) {
+  const int64_t step = *constant(*for_loop.operands[2]);
+  if (step != 1) n = b.op(Opcode::mul_, {n, b.i64(step)});
+  return b.op(Opcode::add_, {for_loop.operands[0], n});
+}
+
 Value* emit_distance(Builder& b, Value* low, Value* high) {
   return b.op(Opcode::pymax_, {b.op(Opcode::sub_, {high, low}), b.i64(0)});
 }

@@ -108,6 +108,8 @@ size_t first_state(const ir::Op&);
 
 /// Emits the number of iterations of a `for` (0 when it does not run).
 ir::Value* emit_trips(ir::Builder&, const ir::Op& for_loop);
+/// Emits the variable of a `for` with a known step in its n-th iteration.
+ir::Value* emit_iteration(ir::Builder&, const ir::Op& for_loop, ir::Value* n);
 /// Emits high - low, or 0 where that is negative: the iterations of a loop that counts by one.
 ir::Value* emit_distance(ir::Builder&, ir::Value* low, ir::Value* high);
 /// Emits n / by, rounded up.

@@ -38,7 +38,7 @@ class OverlappedRounds : protected Arithmetic {
   void close(ir::Op& loop, ir::Block& around);
 
   /// The loop's variable in its n-th iteration.
-  Value* iteration(Value* n) { return add(loop_.operands[0], mul(n, i64(*constant(*loop_.operands[2])))); }
+  Value* iteration(Value* n) { return emit_iteration(b_, loop_, n); }
   /// What the loop's scalars are worth in the end.
   std::vector<Value*> results();
   /// The n-th iteration is about to begin: what of it the phases get.

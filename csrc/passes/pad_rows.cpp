@@ -39,8 +39,7 @@ using ir::Value;
 namespace {
 
 constexpr std::string_view kStage = "pad_rows";
-// Bytes of a line of the cache, and of rows for whose few vectors it makes no difference where they lie.
-constexpr int64_t kLine = ir::kLineBytes;
+// Bytes of rows for whose few vectors it makes no difference where they lie.
 constexpr int64_t kShortRow = 256;
 // Lines of which rows of the copies are no multiple.
 constexpr int64_t kSamePlaces = 8;
@@ -102,7 +101,7 @@ class Padder : Arithmetic {
     Value* near = nullptr;
   };
 
-  int64_t line_of(const Array& array) const { return kLine / ir::size_of(array.view->type.dtype); }
+  int64_t line_of(const Array& array) const { return ir::kCacheLine / ir::size_of(array.view->type.dtype); }
 
   /// Arrays of rows that are the program's and are touched by loads and stores alone.
   void find_arrays() {
@@ -238,7 +237,7 @@ class Padder : Arithmetic {
   }
 
   std::vector<Value*> initial() const { return {loop_.operands.begin() + 3, loop_.operands.end()}; }
-  Value* iteration(Value* n) { return add(loop_.operands[0], times(n, *constant(*loop_.operands[2]))); }
+  Value* iteration(Value* n) { return emit_iteration(b_, loop_, n); }
 
   /// Iterations [begin, end) on the copies, which go back then; what the loop's scalars are worth behind them.
   std::vector<Value*> steps(Value* begin, Value* end, const std::vector<Value*>& carried) {

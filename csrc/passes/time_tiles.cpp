@@ -316,7 +316,7 @@ class Tiler : Arithmetic {
   }
 
   /// The loop's variable in its n-th iteration.
-  Value* iteration(Value* n) { return add(loop_.operands[0], times(n, *constant(*loop_.operands[2]))); }
+  Value* iteration(Value* n) { return emit_iteration(b_, loop_, n); }
 
   /// Both kinds of tiles of a group, and their strips.
   void tiles() {
@@ -435,7 +435,7 @@ class Tiler : Arithmetic {
     Block& into = *b_.block();
     if (!phase.loop) {
       iv.name = "row";
-      for (const Op* op : phase.ops) into.append(copy_of(*op, copier));
+      for (const Op* op : phase.ops) into.append(copy_telling(*op, copier, state_));
       rename_rows(phase, into, iv);
       return;
     }
@@ -445,11 +445,8 @@ class Tiler : Arithmetic {
     for (size_t k = 0; k < carried_count(*phase.loop); ++k) {
       copier.map(from.args[1 + k], copier.of(phase.loop->operands[3 + k]));
     }
-    for (const Op* op = from.first; op != from.last; op = op->next) into.append(copy_of(*op, copier));
+    for (const Op* op = from.first; op != from.last; op = op->next) into.append(copy_telling(*op, copier, state_));
   }
-
-  /// A copy of what a phase does; its polls tell the group's scalars.
-  Op* copy_of(const Op& op, Copier& copier) { return copy_telling(op, copier, state_); }
 
   /// The one row is the variable of the loop around it, so that nothing takes its elements for those of every point.
   void rename_rows(const Phase& phase, Block& block, Value& iv) {

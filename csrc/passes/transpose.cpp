@@ -38,9 +38,6 @@ constexpr std::string_view kStage = "transpose";
 constexpr int64_t kFewest = 4, kFewestOfSteps = 16;
 /// Of one copy.
 constexpr int64_t kMostBytes = int64_t{1} << 31;
-/// A line of the cache. Rows of the copy are a whole number of them, and an odd one, so that the elements of a column
-/// are not all in the same few places of the cache.
-constexpr int64_t kLine = 64;
 /// Rows that are copied at a time.
 constexpr int64_t kRows = 32;
 
@@ -170,7 +167,7 @@ class Transposer {
     const bool boxes = std::all_of(group.loads.begin(), group.loads.end(),
                                    [&](const Op* load) { return fills_a_box(ranges, *load, *group.front); });
     // As many neighbours as a line has are read as transposed squares where they lie.
-    const int64_t line = kLine / ir::size_of(group.view->type.dtype);
+    const int64_t line = ir::kCacheLine / ir::size_of(group.view->type.dtype);
     if (!boxes || static_cast<int64_t>(group.loads.size()) >= line) return {};
     const Op* const mark = group.front->prev;
     Extremes extremes(graph_, ranges, *group.front, {});
@@ -269,7 +266,9 @@ class Transposer {
     type.layout = ir::Layout::c;
     std::vector<Value*> extents;
     for (const Span& span : turned(box.spans, group.dim)) extents.push_back(span.extent);
-    const int64_t line = kLine / ir::size_of(type.dtype);
+    // Rows are a whole number of lines, and an odd one, so that the elements of a column are not all in the same few
+    // places of the cache.
+    const int64_t line = ir::kCacheLine / ir::size_of(type.dtype);
     Value* lines = emit_ceiling(b, extents.back(), b.i64(line));
     extents.back() = b.op(Opcode::mul_, {b.op(Opcode::or_, {lines, b.i64(1)}), b.i64(line)});
     Value* near = b.alloc(type, extents);
@@ -282,7 +281,7 @@ class Transposer {
   static void fill(Builder& b, const Box& of, Value& near) {
     const Group& group = of.group;
     const std::vector<Span>& box = of.spans;
-    const int64_t line = kLine / ir::size_of(near.type.dtype);
+    const int64_t line = ir::kCacheLine / ir::size_of(near.type.dtype);
     const size_t along = box.size() - 1;
     Value *zero = b.i64(0), *count = box[along].extent, *width = b.i64(line), *rows = b.i64(kRows);
     Value* lines = b.op(Opcode::floordiv_, {count, width});

@@ -13,7 +13,7 @@
 
 namespace appy::trace {
 
-constexpr int64_t kCacheLine = 64;  // bytes
+using ir::kCacheLine;
 
 using Index = std::span<ir::Value* const>;
 using Element = std::function<Traced(Context&, Index)>;

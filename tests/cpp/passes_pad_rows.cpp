@@ -15,8 +15,6 @@
 
 namespace appy::passes {
 
-bool pad_rows(ir::Graph&);
-
 namespace {
 
 using namespace stencils;
@@ -24,12 +22,7 @@ using namespace stencils;
 TEST(PadRows, RandomStencils) {
   const auto count = static_cast<uint32_t>(env("APPY_FUZZ_COUNT", 200));
   int padded = 0, tiled = 0;
-  for (uint32_t seed = 0; seed < count && !testing::Test::HasFailure(); ++seed) {
-    const Program program(seed, 3);
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program.text());
-    const auto plain = ir::parse(program.text());
-    ASSERT_EQ(ir::verify(*plain), "");
-    std::mt19937 random(seed);
+  for_programs(count, [&](const Program& program, const ir::Graph& plain, std::mt19937& random) {
     for (const int64_t stretch : {int64_t{0}, int64_t{1}, int64_t{3}}) {
       const auto made = ir::parse(program.text());
       if (!pad(*made, PadSizes{stretch})) break;
@@ -46,13 +39,13 @@ TEST(PadRows, RandomStencils) {
         for (int64_t trips : {0, 1, 2, 5, 8}) {
           SCOPED_TRACE("stretch " + std::to_string(stretch) + ", rows " + std::to_string(rows) + ", trips " +
                        std::to_string(trips));
-          const Outcome expected = run(*plain, program, trips, rows);
+          const Outcome expected = run(plain, program, trips, rows);
           ASSERT_TRUE(run(*made, program, trips, rows) == expected) << ir::print(*made);
           ASSERT_TRUE(run(*both, program, trips, rows) == expected) << "tiled\n" << ir::print(*both);
         }
       }
     }
-  }
+  });
   std::printf("%d of %u padded, %d of them tiled\n", padded, count, tiled);
   EXPECT_GT(padded, static_cast<int>(count) / 4);
   EXPECT_GT(tiled, padded / 2);
@@ -110,7 +103,7 @@ size_t count(const std::string& text, const std::string& part) {
 TEST(PadRows, TheEntryDecides) {
   const auto padded = [](const std::string& given) {
     const auto graph = ir::parse(program(given));
-    EXPECT_TRUE(pad_rows(*graph));
+    EXPECT_TRUE(pad(*graph, std::nullopt));
     EXPECT_EQ(ir::verify(*graph), "");
     const std::string text = ir::print(*graph);
     EXPECT_EQ(count(text, "if %"), 0u) << text;
@@ -138,7 +131,7 @@ TEST(PadRows, TheEntryDecides) {
 TEST(PadRows, ArraysThatMayOverlapStayWhereTheyAre) {
   const auto graph = ir::parse(program("200, [300, 500], [300, 500], [300, 500]"));
   graph->may_alias = true;
-  EXPECT_FALSE(pad_rows(*graph));
+  EXPECT_FALSE(pad(*graph, std::nullopt));
 }
 
 }  // namespace

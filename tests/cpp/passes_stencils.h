@@ -11,6 +11,8 @@
 
 #include "ir/builder.h"
 #include "ir/eval.h"
+#include "ir/text.h"
+#include "ir/verify.h"
 #include "passes/loops.h"
 
 namespace appy::passes::stencils {
@@ -122,6 +124,19 @@ class Program {
   std::string line_;  // the subscript of lines
   std::string phase_, bounds_, body_, text_;
 };
+
+/// Programs of up to three dimensions, until one fails: `check(program, graph, random)`.
+template <class F>
+void for_programs(uint32_t count, F&& check) {
+  for (uint32_t seed = 0; seed < count && !testing::Test::HasFailure(); ++seed) {
+    const Program program(seed, 3);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program.text());
+    const auto graph = ir::parse(program.text());
+    ASSERT_EQ(ir::verify(*graph), "");
+    std::mt19937 random(seed);
+    check(program, *graph, random);
+  }
+}
 
 struct Outcome {
   std::vector<Word> results;

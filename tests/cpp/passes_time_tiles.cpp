@@ -19,12 +19,7 @@ using namespace stencils;
 TEST(TimeTiles, RandomStencils) {
   const auto count = static_cast<uint32_t>(env("APPY_FUZZ_COUNT", 120));
   int tiled = 0, shared = 0, planes = 0;
-  for (uint32_t seed = 0; seed < count && !testing::Test::HasFailure(); ++seed) {
-    const Program program(seed, 3);
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program.text());
-    const auto plain = ir::parse(program.text());
-    ASSERT_EQ(ir::verify(*plain), "");
-    std::mt19937 random(seed);
+  for_programs(count, [&](const Program& program, const ir::Graph& plain, std::mt19937& random) {
     for (int trial = 0; trial < 3; ++trial) {
       const TileSizes sizes = {static_cast<int64_t>(1 + random() % 5), static_cast<int64_t>(1 + random() % 8),
                                static_cast<int64_t>(1 + random() % 7), static_cast<int64_t>(random() % 5)};
@@ -42,14 +37,14 @@ TEST(TimeTiles, RandomStencils) {
           SCOPED_TRACE("sizes " + std::to_string(sizes.steps) + " " + std::to_string(sizes.rows) + " " +
                        std::to_string(sizes.strip) + " " + std::to_string(sizes.lines) + ", rows " +
                        std::to_string(rows) + ", trips " + std::to_string(trips));
-          const Outcome expected = run(*plain, program, trips, rows);
+          const Outcome expected = run(plain, program, trips, rows);
           ASSERT_TRUE(run(*made, program, trips, rows) == expected) << ir::print(*made);
           ASSERT_TRUE(run(*reversed, program, trips, rows) == expected) << "the other way round\n" << ir::print(*made);
           shared += rows == 73 && trips == 8;
         }
       }
     }
-  }
+  });
   std::printf("%d of %u tiled, %d by lines\n", tiled, count, planes);
   EXPECT_GT(tiled, static_cast<int>(count) / 4);
   EXPECT_GT(shared, tiled);

@@ -115,7 +115,8 @@ int64_t make_array(Context* context, ir::Word* words, int64_t bits) {
   if (kind.escapes) {
     data = context->arrays->make(static_cast<int>(kind.slot), kind.dtype, kind.rank, words + 1);
   } else if (fits || empty) {
-    data = context->memory->reserve(kind.slot, empty ? 0 : static_cast<size_t>(stride) + kind.lead);
+    const size_t elements = empty ? 0 : static_cast<size_t>(stride);
+    data = context->memory->reserve(kind.slot, elements + kind.lead + kReadBehind);
     if (data) data = static_cast<std::byte*>(data) + kind.lead;
   }
   words[0] = reinterpret_cast<ir::Word>(data);

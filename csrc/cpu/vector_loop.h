@@ -209,6 +209,9 @@ class VectorLoop : private Lanes {
     const ir::Value* indices = nullptr;  // of a gather whose index is one value at that scale
   };
   Place place(const ir::Op&);
+  /// May lanes that are off load, too? Behind an array of the region's own there is a line to read (memory.h), and what
+  /// these lanes compute of it, real numbers, goes nowhere. A load under a mask takes a unit that computes, besides.
+  bool may_read_behind(const ir::Op& load);
   void load(const ir::Op&);
   void store(const ir::Op&);
   void atomic(const ir::Op&);
@@ -362,7 +365,7 @@ class VectorLoop : private Lanes {
   std::map<uint32_t, Place> folded_;          // loads that wait for their user
   std::map<uint32_t, Neighbour> neighbours_;  // loads that were looked at
   std::map<int64_t, x86::KReg> first_lanes_;
-  std::optional<bool> as_they_lie_;
+  std::optional<bool> as_they_lie_, computes_reals_;
   std::map<uint32_t, Regs> paired_;                      // loaded together with their neighbours
   std::map<const ir::Op*, Waiting> waiting_;             // by the store that they wait for
   std::map<std::pair<int, int64_t>, x86::Vec> strided_;  // lanes' offsets, by the size of one and the stride

@@ -1,6 +1,7 @@
 // Loads, stores and atomics of vectors: where they lie, and what becomes of contiguous and reversed ones.
 #include <algorithm>
 
+#include "cpu/math_calls.h"
 #include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
 
@@ -144,6 +145,22 @@ x86::Mem VectorLoop::lane_group(const Place& p, int u) {
   return x86::ptr(further);
 }
 
+bool VectorLoop::may_read_behind(const ir::Op& load) {
+  const ir::Op* alloc = ir::alloc_of(*load.view());
+  if (!first_lane_runs_ || !alloc || alloc->escapes) return false;
+  if (!computes_reals_) {
+    computes_reals_ = accumulators_.empty();
+    for (const ir::Op* op = loop_.blocks[0]->first; op; op = op->next) {
+      const ir::Value* v = op->result();
+      if (!v || !varying(v)) continue;
+      const auto is_real = [](const ir::Value* x) { return ir::is_real(x->type.dtype); };
+      *computes_reals_ &= is_real(v) && !calls_function(op->code, v->type.dtype);
+      if (op->code != Opcode::load_) *computes_reals_ &= std::ranges::all_of(op->operands, is_real);
+    }
+  }
+  return *computes_reals_;
+}
+
 void VectorLoop::load(const ir::Op& op) {
   const ir::Value* v = op.result();
   const DType t = v->type.dtype;
@@ -177,7 +194,8 @@ void VectorLoop::load(const ir::Op& op) {
     if (const auto loads = side_by_side(op); !loads.empty()) return finish(v, load_transposed(loads, p));
   }
   if (load_neighbour(op, p)) return;
-  if (p.kind == Place::Kind::contiguous && exec_.all && target == targets_.end() && may_fold(op)) {
+  const bool masked = !exec_.all && !may_read_behind(op);
+  if (p.kind == Place::Kind::contiguous && !masked && target == targets_.end() && may_fold(op)) {
     folded_.emplace(v->id, p);
     return;
   }
@@ -193,7 +211,7 @@ void VectorLoop::load(const ir::Op& op) {
         break;
       }
       case Place::Kind::contiguous:
-        x = load_contiguous(stored, lane_group(p, u), !exec_.all, u);
+        x = load_contiguous(stored, lane_group(p, u), masked, u);
         break;
       case Place::Kind::reversed:
         if (exec_.all && (ir::size_of(stored) >= 4)) {

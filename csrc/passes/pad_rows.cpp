@@ -85,7 +85,7 @@ class Padder : Arithmetic {
       b_.set_block(choice.blocks[0]);
       for (Array& array : arrays_) {
         make(array);
-        copy(array.touched, array.view, array.near);
+        copy(array.touched, array.view, array.near, true);
       }
       b_.yield(whole ? steps(i64(0), trips_, initial()) : stretches());
       tell();
@@ -215,25 +215,35 @@ class Padder : Arithmetic {
     array.near->name = array.view->name;
   }
 
-  void copy(const std::vector<Span>& box, Value* from, Value* to) {
+  /// `ends`: what is behind rows in a copy, which vectors of their ends read (cpu/vector_memory.cpp), is zeros then.
+  /// Processors may take long for what happens to lie there.
+  void copy(const std::vector<Span>& box, Value* from, Value* to, bool ends = false) {
     std::vector<Value*> at;
-    copy_dimension(box, at, [&] { b_.store(b_.load(from, at), to, at); });
+    copy_dimension(box, at, from, to, ends);
   }
 
-  template <class F>
-  void copy_dimension(const std::vector<Span>& box, std::vector<Value*>& at, F&& element) {
+  void copy_dimension(const std::vector<Span>& box, std::vector<Value*>& at, Value* from, Value* to, bool ends) {
     const size_t d = at.size();
-    if (d == box.size()) return element();
-    ir::Loop kind;
-    kind.parallel = d == 0 && stencil_.parallel;
-    if (kind.parallel) kind.threads = stencil_.threads;
-    kind.simd = d + 1 == box.size();
+    const bool along = d + 1 == box.size();
+    const auto loop = [&](Value* low, Value* high, auto&& inside) {
+      ir::Loop kind;
+      kind.parallel = d == 0 && stencil_.parallel;
+      if (kind.parallel) kind.threads = stencil_.threads;
+      kind.simd = along;
+      emit_loop(b_, low, high, std::move(kind), [&](Value* n) {
+        at.push_back(n);
+        inside();
+        at.pop_back();
+      });
+    };
     Value* begin = box[d].begin ? box[d].begin : i64(0);
-    emit_loop(b_, begin, add(begin, box[d].extent), std::move(kind), [&](Value* n) {
-      at.push_back(n);
-      copy_dimension(box, at, element);
-      at.pop_back();
-    });
+    Value* end = add(begin, box[d].extent);
+    if (!along) return loop(begin, end, [&] { copy_dimension(box, at, from, to, ends); });
+    loop(begin, end, [&] { b_.store(b_.load(from, at), to, at); });
+    if (!ends) return;
+    const ir::DType t = to->type.dtype;
+    Value* behind = least(add(end, ir::kCacheLine / ir::size_of(t)), to->op->operands.back());
+    loop(end, behind, [&] { b_.store(b_.constant(t, 0), to, at); });
   }
 
   std::vector<Value*> initial() const { return {loop_.operands.begin() + 3, loop_.operands.end()}; }

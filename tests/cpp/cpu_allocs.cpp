@@ -315,8 +315,8 @@ TEST(CpuAllocs, ALeadIsWhereTheArrayBeginsInALine) {
       EXPECT_EQ(words[0] % 64, lead);
       EXPECT_EQ(words[3], 96u);
       EXPECT_EQ(words[4], 4u);
-      // All of it is there.
-      std::memset(reinterpret_cast<void*>(words[0]), 1, static_cast<size_t>(rows) * 96);
+      // All of it is there, and what vectors may read behind it.
+      std::memset(reinterpret_cast<void*>(words[0]), 1, static_cast<size_t>(rows) * 96 + kReadBehind);
     }
   }
 }

@@ -25,7 +25,6 @@ from pathlib import Path
 
 import sides
 
-PHASES = 1000  # so many that how threads come to the first one does not count
 COLUMNS = 512
 ROWS = (16, 64, 256)
 
@@ -113,8 +112,8 @@ def sums(a, steps):
     return total
 
 
-def cost(together, apart) -> list[float]:
-    """Microseconds a phase for each number of rows; the two take an array and steps and return seconds."""
+def cost(together, apart, count: int) -> list[float]:
+    """Microseconds a phase, of so many, for each number of rows; the two take an array and steps and return seconds."""
     import numpy as np
 
     found = []
@@ -123,8 +122,8 @@ def cost(together, apart) -> list[float]:
         best = {run: float("inf") for run in (together, apart)}
         for _ in range(9):
             for run in best:
-                best[run] = min(best[run], run(array, PHASES // 2))
-        found.append((best[together] - best[apart]) / PHASES * 1e6)
+                best[run] = min(best[run], run(array, count // 2))
+        found.append((best[together] - best[apart]) / count * 1e6)
     return found
 
 
@@ -147,14 +146,16 @@ def at_once(function, array, steps: int, most: int) -> float:
         return max(pool.map(run, range(most)))
 
 
-def measure(side: str, library: str, most: int) -> dict:
+def measure(side: str, library: str, most: int, count: int) -> dict:
     if side == "appy":
         import appy
 
         def cost_of(function):
             shared, alone = (appy.jit(threads=threads)(function) for threads in (most, 1))
             return cost(
-                lambda a, steps: timed(lambda: shared(a, steps)), lambda a, steps: at_once(alone, a, steps, most)
+                lambda a, steps: timed(lambda: shared(a, steps)),
+                lambda a, steps: at_once(alone, a, steps, most),
+                count,
             )
 
         return {"appy": cost_of(phases), "appy, sums": cost_of(sums)}
@@ -168,7 +169,7 @@ def measure(side: str, library: str, most: int) -> dict:
 
     apart = seconds_of(c.apart)
     found = {
-        name: cost(seconds_of(function), apart)
+        name: cost(seconds_of(function), apart, count)
         for name, function in (("gcc, parallel for", c.each), ("gcc, one region", c.together))
     }
     return {**found, "exchange": [c.exchange() * 1e6]}
@@ -178,13 +179,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=20, help="two at least, for quartiles")
+    parser.add_argument(
+        "--phases",
+        type=int,
+        default=1000,
+        help="of a run: many, so that how threads come to the first one does not count",
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--side", nargs=2, metavar=("SIDE", "LIBRARY"), help="one round of one side")
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error("--rounds: quartiles need two at least")
     if options.side:
-        print(json.dumps(measure(*options.side, options.threads)))
+        print(json.dumps(measure(*options.side, options.threads, options.phases)))
         return
     results: dict[str, list[list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +200,8 @@ def main() -> None:
         library = sides.compile_c(source, source.parent)
         for _ in range(options.rounds):
             for side in ("appy", "gcc"):
-                command = [sys.executable, __file__, "--threads", str(options.threads), "--side", side, str(library)]
+                command = [sys.executable, __file__, "--threads", str(options.threads), "--phases", str(options.phases)]
+                command += ["--side", side, str(library)]
                 answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
                 for name, figures in json.loads(answer).items():
                     results.setdefault(name, []).append(figures)

@@ -88,7 +88,7 @@ class Sums : NestWriter {
 };
 
 TEST(Blocks, RandomSumsKeepTheirBits) {
-  const int count = env("APPY_FUZZ_COUNT", 3000);
+  const int count = env("APPY_FUZZ_COUNT", 1500);
   const auto [divided, run] = change_nests<Sums>(count, [](ir::Graph& graph, int seed) {
     PanelSizes sizes;
     sizes.columns = 2 + seed % 3;

@@ -153,7 +153,7 @@ Memory run(const ir::Graph& graph, int64_t n) {
 }
 
 TEST(Order, WhatRunsInAnyOrderComputesTheSame) {
-  const int count = env("APPY_FUZZ_COUNT", 1500);
+  const int count = env("APPY_FUZZ_COUNT", 900);
   std::map<std::string, int> taken;
   int honest = 0;
   for (int seed = 0; seed < count; ++seed) {

@@ -2,6 +2,7 @@
 // themselves compute, whichever tile of a round comes first, and given to workers and lanes they have no races.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <string>
 
@@ -40,6 +41,7 @@ void check_random_stencils(int rank, int usual) {
     const auto plain = unwatched_graph(program);
     ASSERT_EQ(ir::verify(*plain), "");
     std::mt19937 random(seed);
+    std::map<std::pair<int64_t, int64_t>, stencils::Outcome> expected;  // by rows and trips
     for (int trial = 0; trial < 3; ++trial) {
       const OverlapSizes sizes = {static_cast<int64_t>(1 + random() % 5), static_cast<int64_t>(1 + random() % 12)};
       const auto made = ir::clone(*plain);
@@ -54,9 +56,11 @@ void check_random_stencils(int rank, int usual) {
         for (int64_t trips : {0, 1, 2, 5, 8}) {
           SCOPED_TRACE("sizes " + std::to_string(sizes.steps) + " " + std::to_string(sizes.points) + ", rows " +
                        std::to_string(rows) + ", trips " + std::to_string(trips));
-          const auto expected = run(*plain, program, trips, rows);
-          ASSERT_TRUE(run(*made, program, trips, rows) == expected) << ir::print(*made);
-          ASSERT_TRUE(run(*reversed, program, trips, rows) == expected) << "the other way round\n" << ir::print(*made);
+          const auto [at, fresh] = expected.try_emplace({rows, trips});
+          if (fresh) at->second = run(*plain, program, trips, rows);
+          ASSERT_TRUE(run(*made, program, trips, rows) == at->second) << ir::print(*made);
+          ASSERT_TRUE(run(*reversed, program, trips, rows) == at->second) << "the other way round\n"
+                                                                          << ir::print(*made);
         }
       }
       if (trial > 0) continue;
@@ -79,9 +83,9 @@ void check_random_stencils(int rank, int usual) {
   EXPECT_GT(needed, barriers / static_cast<size_t>(rank + 1));
 }
 
-TEST(OverlappedTiles, RandomStencils) { check_random_stencils(1, 120); }
+TEST(OverlappedTiles, RandomStencils) { check_random_stencils(1, 90); }
 
-TEST(OverlappedTiles, RandomStencilsOfTwoDimensions) { check_random_stencils(2, 80); }
+TEST(OverlappedTiles, RandomStencilsOfTwoDimensions) { check_random_stencils(2, 48); }
 
 }  // namespace
 }  // namespace appy::passes

@@ -72,7 +72,7 @@ class Nests : NestWriter {
 };
 
 TEST(Planes, RandomNestsKeepTheirBits) {
-  const int count = env("APPY_FUZZ_COUNT", 3000);
+  const int count = env("APPY_FUZZ_COUNT", 1500);
   const auto [divided, run] = change_nests<Nests>(count, [](ir::Graph& graph, int seed) {
     const int64_t bytes = 400 << seed % 4;
     return by_strips(graph, {.bytes = bytes, .worth = bytes / 2, .lines = 1, .lanes = 1, .multiple = 4});

@@ -164,7 +164,7 @@ std::vector<char> stored(const ir::Graph& graph, const Program& p, const Rows& r
 }
 
 TEST(Segments, RandomRowsKeepTheirSums) {
-  const int count = env("APPY_FUZZ_COUNT", 2000);
+  const int count = env("APPY_FUZZ_COUNT", 1000);
   for (int seed = 0; seed < count; ++seed) {
     Generator generator(static_cast<uint64_t>(seed));
     const Program program = generator.program();

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import sides
 
@@ -19,6 +20,8 @@ ROUNDS = 150_000  # some 0.5 ms
 SHARED = 1.35  # times as long, from which on others take part of the core
 PAUSE = 0.25  # seconds between two looks
 LONG = 2.0  # seconds of a sample that has all states in it, and is not worth another one
+
+Sample = TypeVar("Sample")
 
 
 def compiled(folder: Path) -> Callable[[int], float]:
@@ -65,7 +68,7 @@ class Apart:
             self.sleep(PAUSE)
         return True
 
-    def sample(self, take: Callable[[], float | dict]) -> tuple[float | dict, bool]:
+    def sample(self, take: Callable[[], Sample]) -> tuple[Sample, bool]:
         """What `take` gives, and whether processors were apart before and after it; it is called again until they were,
         or it takes long, or gives what failed instead of a time, or patience ends."""
         while True:

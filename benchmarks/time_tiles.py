@@ -1,13 +1,15 @@
 """What time tiles gain on this machine, and what any tiles could gain at most.
 
-    python benchmarks/time_tiles.py [--preset L] [--threads 2] [--rounds 7] [--form arrays] [--json FILE]
+    python benchmarks/time_tiles.py [--preset L] [--threads 2] [--rounds 7] [--form arrays] [--apart 0] [--json FILE]
 
 For each stencil of the suite, in turns: milliseconds of a call with the pass `time_tiles` and without it
-(`APPY_DISABLE_PASS`), and the median of their ratios with its quartiles. Then, on one thread and without the pass,
-nanoseconds an element and step: at the preset's size, and of arrays that fit into half of the second-level cache and of
-the first-level one, whose rows are as long as there is room for. What a step takes from there, no tiling is faster
-than: `at most` is the ratio of the preset's to the least of the three. Where the arrays of the preset do not leave the
-last cache it says how much there is to gain, and `beyond it` is the gain for arrays of six times that size.
+(`APPY_DISABLE_PASS`), the median of their ratios with its quartiles, and the ratio of their minima. Then, on one thread
+and without the pass, nanoseconds an element and step: at the preset's size, and of arrays that fit into half of the
+second-level cache and of the first-level one, whose rows are as long as there is room for. What a step takes from
+there, no tiling is faster than: `at most` is the ratio of the preset's to the least of the three. Where the arrays of
+the preset do not leave the last cache it says how much there is to gain, and `beyond it` is the gain for arrays of six
+times that size. With `--apart SECONDS` rounds wait that long, in all, until the processors have a core each
+(`apart.py`).
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ import argparse
 import importlib
 import json
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
+import apart
 import numpy as np
 from scientific.data import MAKERS
 from scientific.kernels import KERNELS
@@ -104,6 +108,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--form", default="arrays", choices=["arrays", "loops"])
+    parser.add_argument("--apart", type=float, default=0, metavar="SECONDS", help="to wait for cores; needs gcc")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -114,23 +119,30 @@ def main() -> None:
     pair = Side([*command, str(given.threads)]), Side([*command, str(given.threads)], without="time_tiles")
     alone = Side([*command, "1"], without="time_tiles")
     print(
-        f"{'':12}{'tiled':>9}{'without':>9}  {'gain':20}{'ns':>9}{'from L2':>9}{'from L1':>9}{'at most':>9}{'beyond it':>11}",
+        f"{'':12}{'tiled':>9}{'without':>9}  {'gain':20}{'minima':>8}{'ns':>9}{'from L2':>9}{'from L1':>9}{'at most':>9}{'beyond it':>11}",
         flush=True,
     )
+    waiting = None
+    if given.apart > 0:
+        with tempfile.TemporaryDirectory() as folder:
+            busy = apart.compiled(Path(folder))
+        waiting = apart.Apart(lambda: apart.slowdown(busy), given.apart)
     rows = {}
     for name in given.only.split(","):
-        row = gain(pair, [name, "preset", given.preset], given.rounds)
+        row = gain(pair, [name, "preset", given.preset], given.rounds, waiting)
         sizes = [["preset", given.preset], ["bytes", caches[1] // 2], ["bytes", caches[0] * 3 // 4]]
         row["seconds"] = [per_element(alone, [name, *size], given.rounds) for size in sizes]
         row["at_most"] = row["seconds"][0] / min(row["seconds"])
-        row["beyond"] = gain(pair, [name, "larger", given.preset], given.rounds)
+        row["beyond"] = gain(pair, [name, "larger", given.preset], given.rounds, waiting)
         rows[name] = row
         ns = "".join(f"{s * 1e9:9.3f}" for s in row["seconds"])
         print(
-            f"{name:12}{row['with'] * 1e3:9.2f}{row['without'] * 1e3:9.2f}  {spread(row):20}{ns}"
+            f"{name:12}{row['with'] * 1e3:9.2f}{row['without'] * 1e3:9.2f}  {spread(row):20}{row['of_minima']:8.2f}{ns}"
             f"{row['at_most']:9.2f}{row['beyond']['gain']:11.2f}",
             flush=True,
         )
+        if row["shared_core"]:
+            print(f"{'':12}in {row['shared_core']} of {given.rounds} rounds processors shared a core", flush=True)
     for side in (*pair, alone):
         side.close()
     if given.json:

@@ -8,6 +8,8 @@ import statistics
 import subprocess
 from typing import Any
 
+from apart import Apart
+
 
 class Side:
     """A process that answers lines of JSON; `without` names a pass that it has not (`APPY_DISABLE_PASS`)."""
@@ -28,15 +30,29 @@ class Side:
         self.process.communicate()
 
 
-def gain(sides: tuple[Side, Side], question: list[Any], rounds: int) -> dict[str, Any]:
+def gain(sides: tuple[Side, Side], question: list[Any], rounds: int, waiting: Apart | None = None) -> dict[str, Any]:
     """Both are asked the question, then `rounds` times for the seconds of a call: medians of the two, and the median of
-    the second one's over the first one's with its quartiles."""
+    the second one's over the first one's with its quartiles, and the ratio of their minima. `waiting` asks for them while processors are apart; how
+    often they shared a core all the same is counted."""
     for side in sides:
         side.ask(question)
-    times = [tuple(side.ask() for side in sides) for _ in range(rounds)]
+
+    def once() -> tuple[float, ...]:
+        return tuple(side.ask() for side in sides)
+
+    samples = [waiting.sample(once) if waiting else (once(), True) for _ in range(rounds)]
+    times = [taken for taken, _ in samples]
     given, plain = (statistics.median(t) for t in zip(*times, strict=True))
     low, middle, high = statistics.quantiles([b / a for a, b in times], n=4)
-    return {"with": given, "without": plain, "gain": middle, "quartiles": [low, high]}
+    least = [min(t) for t in zip(*times, strict=True)]
+    return {
+        "with": given,
+        "without": plain,
+        "gain": middle,
+        "quartiles": [low, high],
+        "of_minima": least[1] / least[0],
+        "shared_core": sum(not apart for _, apart in samples),
+    }
 
 
 def spread(row: dict[str, Any]) -> str:

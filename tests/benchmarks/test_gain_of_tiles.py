@@ -2,12 +2,15 @@
 
 
 def test_tiles_in_time(json_of):
-    rows = json_of("time_tiles.py", "--rounds", "2", "--preset", "tiny", "--only", "heat_3d,fdtd_2d")["rows"]
+    rows = json_of("time_tiles.py", "--rounds", "2", "--preset", "tiny", "--only", "heat_3d,fdtd_2d", "--apart", "1")[
+        "rows"
+    ]
     assert list(rows) == ["heat_3d", "fdtd_2d"]
     for row in rows.values():
         assert row["with"] > 0 and row["without"] > 0 and row["gain"] > 0
         assert len(row["seconds"]) == 3 and min(row["seconds"]) > 0
         assert row["at_most"] >= 1 and row["beyond"]["gain"] > 0
+        assert row["of_minima"] > 0 and 0 <= row["shared_core"] <= 2
 
 
 def test_strips_of_planes(json_of):

@@ -31,9 +31,9 @@ class Side:
 
 
 def gain(sides: tuple[Side, Side], question: list[Any], rounds: int, waiting: Apart | None = None) -> dict[str, Any]:
-    """Both are asked the question, then `rounds` times for the seconds of a call: medians of the two, and the median of
-    the second one's over the first one's with its quartiles, and the ratio of their minima. `waiting` asks for them while processors are apart; how
-    often they shared a core all the same is counted."""
+    """Both are asked the question, then `rounds` times for the seconds of a call: medians of the two, the median of the
+    second one's over the first one's with its quartiles, and the ratio of their minima. With `waiting` they are asked
+    while processors are apart, and how often those shared a core all the same is counted."""
     for side in sides:
         side.ask(question)
 

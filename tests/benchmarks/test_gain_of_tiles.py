@@ -2,9 +2,8 @@
 
 
 def test_tiles_in_time(json_of):
-    rows = json_of("time_tiles.py", "--rounds", "2", "--preset", "tiny", "--only", "heat_3d,fdtd_2d", "--apart", "1")[
-        "rows"
-    ]
+    some = ["--preset", "tiny", "--only", "heat_3d,fdtd_2d"]
+    rows = json_of("time_tiles.py", "--rounds", "2", "--apart", "1", *some)["rows"]
     assert list(rows) == ["heat_3d", "fdtd_2d"]
     for row in rows.values():
         assert row["with"] > 0 and row["without"] > 0 and row["gain"] > 0

@@ -80,3 +80,11 @@ class Apart:
             if apart or isinstance(taken, dict) or seconds > LONG or self.left <= 0:
                 return taken, apart
             self.left -= seconds
+
+
+def waiting(patience: float, folder: Path) -> Apart | None:
+    """What waits so many seconds in all, or None where that is 0. Its code is compiled in the folder."""
+    if patience <= 0:
+        return None
+    busy = compiled(folder)
+    return Apart(lambda: slowdown(busy), patience)

@@ -122,11 +122,8 @@ def main() -> None:
         f"{'':12}{'tiled':>9}{'without':>9}  {'gain':20}{'minima':>8}{'ns':>9}{'from L2':>9}{'from L1':>9}{'at most':>9}{'beyond it':>11}",
         flush=True,
     )
-    waiting = None
-    if given.apart > 0:
-        with tempfile.TemporaryDirectory() as folder:
-            busy = apart.compiled(Path(folder))
-        waiting = apart.Apart(lambda: apart.slowdown(busy), given.apart)
+    with tempfile.TemporaryDirectory() as folder:
+        waiting = apart.waiting(given.apart, Path(folder))
     rows = {}
     for name in given.only.split(","):
         row = gain(pair, [name, "preset", given.preset], given.rounds, waiting)

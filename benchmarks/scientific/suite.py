@@ -311,9 +311,7 @@ def run(options) -> None:
     progress = Progress(len(missing))
     root = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="appy-benchmark-", dir=root) as folder:
-        busy = apart.compiled(Path(folder)) if options.apart > 0 else None
-        waiting = apart.Apart(lambda: apart.slowdown(busy), options.apart) if busy else None
-        suite = Suite(options, Path(folder), waiting)
+        suite = Suite(options, Path(folder), apart.waiting(options.apart, Path(folder)))
         try:
             if missing:
                 data["about"] = suite.start(names)

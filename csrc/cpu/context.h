@@ -84,6 +84,7 @@ struct ParallelLoop {
   int64_t fixed;      // likewise: each worker has its share, and nothing of another's
   int64_t align;      // chunk bounds are multiples of it where possible
   int64_t may_pend;   // what follows needs no word of others until the next loop, or finish_parallel
+  int64_t polls;      // an interrupt may leave it; without, it is done as a whole or not at all
   int64_t row_words;  // of partial results; 0: nothing is reduced
   int64_t closure_words;
   int64_t arg_words;

@@ -60,6 +60,12 @@ std::vector<AtomicTarget> atomic_targets(const Module& m, const ir::Op& loop) {
   return found;
 }
 
+bool has_poll(const ir::Op& loop) {
+  bool found = false;
+  ir::walk(*loop.blocks[0], [&](const ir::Op& op) { found |= op.code == Opcode::poll_; });
+  return found;
+}
+
 /// Iterations that a chunk is best a multiple of: several lines of the cache, where each iteration is next to nothing.
 int64_t multiple_of(Function& f, const ir::Op& loop) {
   constexpr int64_t line = 16, lines = 64;
@@ -171,6 +177,7 @@ void Function::parallel_loop(const ir::Op& loop, const Bounds& bounds, std::span
       {offsetof(ParallelLoop, fixed), fixed},
       {offsetof(ParallelLoop, align), multiple_of(*this, loop)},
       {offsetof(ParallelLoop, may_pend), pends},
+      {offsetof(ParallelLoop, polls), has_poll(loop)},
       {offsetof(ParallelLoop, row_words), row},
       {offsetof(ParallelLoop, closure_words), static_cast<int64_t>(words)},
       {offsetof(ParallelLoop, arg_words), static_cast<int64_t>(m_.words.all)},

@@ -111,7 +111,6 @@ struct alignas(64) Team : runtime::Job {
 
   Team() {
     run = run_share;
-    wait = wait_for_others;
     note = &noted;
   }
 
@@ -124,6 +123,7 @@ struct alignas(64) Team : runtime::Job {
       status = Status::done;
     }
     private_size = 0;
+    keep(wait, l.polls ? wait_for_others : nullptr);
     caller = &context;
     loop = &l;
     keep(before, pending);
@@ -280,7 +280,7 @@ struct alignas(64) Team : runtime::Job {
     if (runtime::poll() == 0) return;
     team.interrupt();
     // Workers may still be at that one. If they get through, it is this one that was interrupted.
-    if (team.before) team.before->interrupt();
+    if (team.before && team.before->loop->polls) team.before->interrupt();
     std::lock_guard lock(team.mutex);
     team.cut_short = true;
   }
@@ -389,6 +389,10 @@ int64_t poll_slow(Context* context) {
 int64_t run_parallel(Context* context, ParallelLoop* loop) {
   Teams& teams = teams_of(*context);
   Team& team = teams.next(*loop);
+  // Nobody can tell workers of the one before not to begin with one that is to be done as a whole.
+  if (!loop->polls && teams.pending && teams.pending->loop->polls) {
+    if (const int64_t status = finish_parallel(context)) return status;
+  }
   Team* const before = std::exchange(teams.pending, nullptr);
   const Division division = divide(*loop, *context);
   loop->chunks = division.chunks;

@@ -302,6 +302,34 @@ TEST(CpuPending, AnInterruptTellsTheStepThatItWasIn) {
   }
 }
 
+/// For the last element, so long that the caller looks for an interrupt while it waits for who has that one.
+std::string long_at_end(const std::string& poll) {
+  return "      %most = const 1000000 : i64\n      %at_end = floordiv %i, %last : i64\n"
+         "      %e = mul %at_end, %most : i64\n      %f = for %j = %zero to %e step %one carry(%g = %a) : i64 {\n" +
+         poll + "        %h = xor %g, %j : i64\n        yield %h\n      }\n";
+}
+
+TEST(CpuPending, NoInterruptLeavesLoopsWithoutPolls) {
+  // Such as those that bring copies back, of which all have to be there or none.
+  for (const std::string poll : {"", "        poll\n"}) {
+    auto graph = ir::parse(region(counting(long_at_end(poll)), "  yield %r\n"));
+    for (Isa isa : isas()) {
+      for (int at = 1; at < 9; ++at) {
+        const Polled polled(at);
+        const auto got = machine(*graph, zeros(kMany, 12), isa, 2);
+        ASSERT_EQ(got.status, runtime::Status::interrupted);
+        ASSERT_TRUE(got.failure.has_state);
+        const auto told = static_cast<int64_t>(got.results[0]);
+        for (int64_t i = 0; i < kMany; ++i) {
+          ASSERT_EQ(element(got, 1, i), told) << i;
+          ASSERT_GE(element(got, 0, i), told) << i;
+          ASSERT_LE(element(got, 0, i), told + (poll.empty() ? 0 : 1)) << i;
+        }
+      }
+    }
+  }
+}
+
 std::atomic<const volatile int64_t*> watched{nullptr};
 
 TEST(CpuPending, AnInterruptOfAPendingLoopTellsWhatCameBeforeIt) {

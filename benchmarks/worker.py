@@ -1,7 +1,8 @@
 """One side of a comparison in a process of its own: prepares a case, and times it when told. Driven by run.py.
 
 usage: python worker.py SIDE FOLDER SUITE   with SIDE one of sides.SIDES and SUITE a module of kernels/, or one of
-scientific/sides.py and `scientific:cpu` or `scientific:cuda`; requests and answers are pickles on pipes.
+scientific/sides.py and `scientific:cpu` or `scientific:cuda`; requests and answers are pickles on pipes. The appy is
+that of PYTHONPATH or, without it, of these sources.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "kernels"), str(HERE.parent)]
+sys.path.insert(0, str(HERE / "kernels"))
+if "PYTHONPATH" not in os.environ:
+    sys.path.insert(0, str(HERE.parent))
 
 
 class Side:

@@ -277,15 +277,37 @@ void Function::emit_for(const ir::Op& op) {
   for (size_t i = 0; i < carried.size(); ++i) bind(op.results[i], carried[i]);
 }
 
+namespace {
+
+/// May the second arm stand elsewhere? It has loops, and takes so long that jumps there and back are nothing; the first
+/// one has none, but in such arms.
+bool is_far(const ir::Op& conditional) {
+  const auto loops = [](const ir::Block& arm) {
+    bool found = false;
+    for (const ir::Op* op = arm.first; op; op = op->next) {
+      const bool skips = op->code == Opcode::if_ && is_far(*op);
+      found |= op->code == Opcode::for_ || op->code == Opcode::while_;
+      for (const ir::Block* inner : op->blocks) found |= !skips && loops_within(*inner) > 0;
+    }
+    return found;
+  };
+  return loops(*conditional.blocks[1]) && !loops(*conditional.blocks[0]);
+}
+
+}  // namespace
+
 const ir::Op* Function::strip_poll(const ir::Op& loop) const {
   const ir::Block& body = *loop.blocks[0];
   const ir::Op* poll = nullptr;
   bool acts = false;  // before the poll
   for (const ir::Op* op = body.first; op; op = op->next) {
     bool inner = op->code == Opcode::for_ || op->code == Opcode::while_;
+    // Loops of the arm that stands elsewhere are short, or poll.
+    const bool skips = op->code == Opcode::if_ && is_far(*op);
     for (ir::Block* arm : op->blocks) {
       ir::walk(*arm, [&](ir::Op& at) {
-        inner |= at.code == Opcode::for_ || at.code == Opcode::while_ || at.code == Opcode::poll_;
+        inner |= !skips && (at.code == Opcode::for_ || at.code == Opcode::while_);
+        inner |= at.code == Opcode::poll_;
       });
     }
     if (inner || (poll && op->code == Opcode::poll_)) return nullptr;
@@ -416,10 +438,17 @@ void Function::emit_if(const ir::Op& op) {
     empty_else = bound(only.operands[i]) && reg(only.operands[i]).id() == results[i].id();
   }
   jump_if(op.operands[0], false, empty_else ? end : otherwise);
-  arm(*op.blocks[0], empty_else);
-  if (!empty_else) {
+  // So that nothing is jumped over where the first arm runs.
+  const bool far = !empty_else && depth() > 0 && is_far(op);
+  arm(*op.blocks[0], empty_else || far);
+  const auto other = [&] {
     cc_.bind(otherwise);
-    arm(*op.blocks[1], true);
+    arm(*op.blocks[1], !far);
+  };
+  if (far) {
+    aside(other);
+  } else if (!empty_else) {
+    other();
   }
   cc_.bind(end);
   for (size_t i = 0; i < results.size(); ++i) bind(op.results[i], results[i]);

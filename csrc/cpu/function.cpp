@@ -388,7 +388,7 @@ void Function::emit(const ir::Op& op) {
       return;
     }
     case Opcode::atomic_:
-      atomic_update(op, op.operands[0]->type.dtype, address(op), reg(op.operands[0]));
+      if (!add_constant(op)) atomic_update(op, op.operands[0]->type.dtype, address(op), reg(op.operands[0]));
       return;
     case Opcode::alloc_:
       if (!made_.contains(&op)) emit_alloc(op);

@@ -130,6 +130,8 @@ class Function {
   void load_scalar(ir::DType, x86::Reg to, const x86::Mem&);
   void store_scalar(ir::DType, const x86::Mem&, x86::Reg);
   void atomic_update(const ir::Op&, ir::DType, x86::Mem, x86::Reg value);
+  /// The same for a constant that is part of the instruction, as where something is counted; false: it is none.
+  bool add_constant(const ir::Op&);
 
   // Placement.
   /// Runs f with the cursor in the preheader of the loop at this depth (0: function entry).

@@ -455,6 +455,19 @@ void Function::store_scalar(DType t, const x86::Mem& to, x86::Reg from) {
   }
 }
 
+bool Function::add_constant(const ir::Op& op) {
+  const ir::Value* v = op.operands[0];
+  const DType t = v->type.dtype;
+  if (op.combiner != ir::Combiner::sum_ || !ir::is_int(t) || !is_const(v)) return false;
+  const int64_t c = const_int(v);
+  if (c != static_cast<int8_t>(c)) return false;
+  x86::Mem at = address(op);
+  at.setSize(static_cast<uint32_t>(ir::size_of(t)));
+  if (!alone_) cc_.lock();
+  cc_.add(at, static_cast<int32_t>(c));
+  return true;
+}
+
 void Function::atomic_update(const ir::Op& op, DType t, x86::Mem at, x86::Reg value) {
   const Opcode code = ir::opcode_of(op.combiner);
   const int size = ir::size_of(t);

@@ -292,5 +292,65 @@ TEST(CpuControl, NegativeIndicesWrap) {
               {array_arg(ramp(5)), array_arg(std::vector<int64_t>{0, -1, 4, -5, 2, -3}), scalar_arg(word(int64_t{6}))});
 }
 
+/// In each iteration a store, or a loop.
+std::string store_or_loop(const std::string& condition) {
+  return "region @r(%n: i64, %x: i64[1,c], %y: i64[1,c]) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n"
+         "  for %i = %zero to %n step %one {\n    %a = load %x[%i] : i64\n    %c = " +
+         condition +
+         " %a, %i : bool\n    if %c {\n      store %a, %y[%i]\n      yield\n    } else {\n"
+         "      for %j = %zero to %a step %one {\n        %p = mul %j, %j : i64\n        store %p, %y[%i]\n"
+         "        yield\n      }\n      yield\n    }\n    yield\n  }\n  yield\n}\n";
+}
+
+TEST(Control, ArmsWithLoopsStandElsewhere) {
+  const std::vector<int64_t> x = {3, 0, 2, 9, 4, 1, 12, 7, 5}, y(x.size());
+  for (const std::string condition : {"lt", "gt", "eq"}) {
+    const std::string text = store_or_loop(condition);
+    expect_same(text, {scalar_arg(word(int64_t{9})), array_arg(x), array_arg(y)});
+    const std::string code = code_of(*ir::parse(text), isas()[0])->listing();
+    EXPECT_GT(code.find("imul"), code.find("short jne")) << code;  // behind the end of the loop
+  }
+}
+
+TEST(Control, ConstantsAreCountedInPlace) {
+  const std::string text = R"(region @r(%n: i64, %x: i64[1,c], %y: TYPE[1,c]) {
+  %zero = const 0 : i64
+  %one = const 1 : i64
+  %add = const NUMBER : TYPE
+  for %i = %zero to %n step %one {
+    %a = load %x[%i] : i64
+    atomic sum %add, %y[%a]
+    yield
+  }
+  yield
+}
+)";
+  const std::vector<int64_t> x = {3, 0, 2, 3, 3, 1, 0, 3, 2};
+  const auto with = [&](std::string type, const std::string& number) {
+    std::string made = text;
+    for (const auto& [from, to] : {std::pair<std::string, std::string>{"TYPE", type}, {"NUMBER", number}}) {
+      for (size_t at; (at = made.find(from)) != std::string::npos;) made.replace(at, from.size(), to);
+    }
+    return made;
+  };
+  const auto args = [&](auto zero) {
+    return std::vector<Arg>{scalar_arg(word(int64_t{9})), array_arg(x),
+                            array_arg(std::vector<decltype(zero)>{1, 2, 3, 126})};
+  };
+  for (const std::string number : {"1", "-1", "-128", "127", "128", "100000"}) {
+    expect_same(with("i64", number), args(int64_t{}));
+    expect_same(with("i32", number), args(int32_t{}));
+  }
+  for (const std::string number : {"1", "127"}) {
+    expect_same(with("i8", number), args(int8_t{}));
+    expect_same(with("u8", number), args(uint8_t{}));
+    expect_same(with("u16", number), args(uint16_t{}));
+  }
+  expect_same(with("u8", "255"), args(uint8_t{}));
+  expect_same(with("f64", "1.0"), args(double{}));
+  const std::string code = code_of(*ir::parse(with("i64", "1")), isas()[0])->listing();
+  EXPECT_NE(code.find("], 1\n"), std::string::npos) << code;
+}
+
 }  // namespace
 }  // namespace appy::cpu::testing

@@ -41,7 +41,7 @@ void add(Stride& to, const ir::Value& array, int dim, int64_t coef) {
   }
   auto at = std::find_if(to.dims.begin(), to.dims.end(), [&](auto& d) { return d.first == dim; });
   if (at == to.dims.end()) {
-    to.dims.emplace_back(dim, coef);
+    to.dims.push_back({dim, coef});
   } else if ((at->second += coef) == 0) {
     to.dims.erase(at);
   }
@@ -79,6 +79,7 @@ Form address_form(const ir::Op& op) {
   const ir::Type& type = form.view->type;
   const ir::Access& access = *op.access;
   for (int d = 0; d < type.rank; ++d) add(form.offset, *form.view, d, access.offset[static_cast<size_t>(d)]);
+  form.terms.reserve(static_cast<size_t>(access.terms));
   for (int k = 0; k < access.terms; ++k) {
     const ir::Value* term = op.operands[op.first_term() + static_cast<size_t>(k)];
     auto at = std::find_if(form.terms.begin(), form.terms.end(), [&](auto& t) { return t.first == term; });

@@ -56,7 +56,7 @@ struct Level {
 /// Bytes of an index: known + sum of coef * stride(view, dim).
 struct Stride {
   int64_t known = 0;
-  std::vector<std::pair<int, int64_t>> dims;  // dimensions whose stride is a run-time value
+  InlineVector<std::pair<int, int64_t>, 2> dims;  // dimensions whose stride is a run-time value
   bool constant() const { return dims.empty(); }
   bool zero() const { return dims.empty() && known == 0; }
   friend bool operator==(const Stride&, const Stride&) = default;

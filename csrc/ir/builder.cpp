@@ -21,7 +21,7 @@ std::unique_ptr<Access> plain_access(Opcode code, const Value& view, std::span<V
   auto access = std::make_unique<Access>();
   access->terms = static_cast<int>(index.size());
   access->offset.assign(index.size(), 0);
-  access->coef.assign(index.size(), std::vector<int64_t>(index.size(), 0));
+  access->coef.assign(index.size(), Access::Row(index.size(), 0));
   for (size_t d = 0; d < index.size(); ++d) {
     if (index[d]->type != scalar(DType::i64_)) fail(code, "a subscript must be i64");
     access->coef[d][d] = 1;

@@ -151,9 +151,11 @@ struct Loc {
 /// k. The terms are the last `terms` operands of the op: loop variables, invariants, or loaded values (a gather).
 /// Indices are in elements, never negative, and in range: wrapping and checking are ops of their own before the access.
 struct Access {
+  using Row = InlineVector<int64_t, 4>;
+
   int terms = 0;
-  std::vector<int64_t> offset;             // [rank]
-  std::vector<std::vector<int64_t>> coef;  // [rank][terms]
+  std::vector<int64_t> offset;  // [rank]
+  std::vector<Row> coef;        // [rank][terms]
 };
 
 /// Words that a check has for its message.

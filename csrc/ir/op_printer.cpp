@@ -88,7 +88,7 @@ std::vector<TermRow> term_rows(const Op& op) {
     auto at = std::find_if(merged.begin(), merged.end(), [&](const TermRow& r) { return r.term == term; });
     if (at == merged.end()) at = merged.insert(at, {term, std::vector<int64_t>(access.coef.size(), 0)});
     for (size_t d = 0; d < access.coef.size(); ++d) {
-      const auto sum = static_cast<uint64_t>(at->coef[d]) + static_cast<uint64_t>(access.coef[d].at(k));
+      const auto sum = static_cast<uint64_t>(at->coef[d]) + static_cast<uint64_t>(access.coef[d][k]);
       at->coef[d] = static_cast<int64_t>(sum);
     }
   }
@@ -218,9 +218,7 @@ std::string OpPrinter::subscripts(const Op& op) const {
 
 void OpPrinter::subscripts(const Op& op, std::string& text) const {
   const bool terms = op.access && op.access->terms >= 0 && op.operands.size() >= static_cast<size_t>(op.access->terms);
-  const auto fits = [&](const std::vector<int64_t>& row) {
-    return row.size() == static_cast<size_t>(op.access->terms);
-  };
+  const auto fits = [&](const Access::Row& row) { return row.size() == static_cast<size_t>(op.access->terms); };
   if (!terms || op.access->offset.size() != op.access->coef.size() ||
       !std::all_of(op.access->coef.begin(), op.access->coef.end(), fits)) {
     text += "[?]";

@@ -476,7 +476,7 @@ class Parser {
   void row(Op& op) {
     Access& access = *op.access;
     access.offset.push_back(0);
-    std::vector<int64_t>& coef = access.coef.emplace_back(static_cast<size_t>(access.terms), 0);
+    Access::Row& coef = access.coef.emplace_back(static_cast<size_t>(access.terms), 0);
     bool negative = lex_.accept('-');
     do {
       const Token start = lex_.peek();

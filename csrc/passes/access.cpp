@@ -2,6 +2,8 @@
 // neg and shl move into them without any range being known. What no enclosing loop varies stays one term; its constant
 // part still moves into the offset.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "passes/loops.h"
 
@@ -16,7 +18,7 @@ using ir::Value;
 /// offset + sum of coef * term, modulo 2^64, terms in order of appearance.
 struct Row {
   uint64_t offset = 0;
-  std::vector<std::pair<Value*, uint64_t>> terms;
+  InlineVector<std::pair<Value*, uint64_t>, 4> terms;
 
   void add(Value* term, uint64_t factor) {
     for (auto& [known, coef] : terms) {
@@ -25,7 +27,7 @@ struct Row {
         return;
       }
     }
-    terms.emplace_back(term, factor);
+    terms.push_back({term, factor});
   }
 };
 
@@ -36,38 +38,40 @@ class Folder {
   bool fold(Op& op) {
     ir::Access& access = *op.access;
     const size_t rank = access.offset.size(), first = op.first_term();
-    std::vector<Row> rows(rank);
+    rows_.resize(rank);
     for (size_t d = 0; d < rank; ++d) {
-      rows[d].offset = static_cast<uint64_t>(access.offset[d]);
+      Row& row = rows_[d];
+      row.terms.clear();
+      row.offset = static_cast<uint64_t>(access.offset[d]);
       for (int t = 0; t < access.terms; ++t) {
         const auto coef = static_cast<uint64_t>(access.coef[d][t]);
-        if (coef != 0) decompose(*op.operands[first + t], coef, rows[d], kDepth);
+        if (coef != 0) decompose(*op.operands[first + t], coef, row, kDepth);
       }
     }
-    std::vector<Value*> terms;
-    for (const Row& row : rows) {
+    InlineVector<Value*, 4> terms;
+    for (const Row& row : rows_) {
       for (const auto& [term, coef] : row.terms) {
         if (coef != 0 && std::find(terms.begin(), terms.end(), term) == terms.end()) terms.push_back(term);
       }
     }
-    ir::Access folded;
-    folded.terms = static_cast<int>(terms.size());
-    for (const Row& row : rows) {
-      folded.offset.push_back(static_cast<int64_t>(row.offset));
-      auto& coefs = folded.coef.emplace_back(terms.size(), 0);
-      for (const auto& [term, coef] : row.terms) {
-        if (coef == 0) continue;
-        coefs[static_cast<size_t>(std::find(terms.begin(), terms.end(), term) - terms.begin())] =
-            static_cast<int64_t>(coef);
-      }
-    }
-    const bool same_terms =
-        std::equal(terms.begin(), terms.end(), op.operands.begin() + static_cast<ptrdiff_t>(first), op.operands.end());
-    if (same_terms && folded.offset == access.offset && folded.coef == access.coef) return false;
+    bool changed =
+        !std::equal(terms.begin(), terms.end(), op.operands.begin() + static_cast<ptrdiff_t>(first), op.operands.end());
     op.operands.resize(first);
     op.operands.insert(op.operands.end(), terms.begin(), terms.end());
-    access = std::move(folded);
-    return true;
+    access.terms = static_cast<int>(terms.size());
+    for (size_t d = 0; d < rank; ++d) {
+      const auto offset = static_cast<int64_t>(rows_[d].offset);
+      changed |= std::exchange(access.offset[d], offset) != offset;
+      ir::Access::Row coefs(terms.size(), 0);
+      for (const auto& [term, coef] : rows_[d].terms) {
+        if (coef != 0)
+          coefs[static_cast<size_t>(std::find(terms.begin(), terms.end(), term) - terms.begin())] =
+              static_cast<int64_t>(coef);
+      }
+      changed |= coefs != access.coef[d];
+      access.coef[d] = coefs;
+    }
+    return changed;
   }
 
  private:
@@ -121,6 +125,7 @@ class Folder {
   }
 
   std::vector<bool> varies_;
+  std::vector<Row> rows_;  // of the op at hand
 };
 
 }  // namespace

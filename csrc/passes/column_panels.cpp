@@ -51,7 +51,7 @@ void load_from(Op& op, Value* view, std::initializer_list<Subscript> subscripts)
   op.access = std::make_unique<ir::Access>();
   for (const auto& [at, from] : subscripts) op.access->terms += from ? 2 : 1;
   for (const auto& [at, from] : subscripts) {
-    std::vector<int64_t> coef(static_cast<size_t>(op.access->terms));
+    ir::Access::Row coef(static_cast<size_t>(op.access->terms), 0);
     coef[op.operands.size() - 1] = 1;
     op.operands.push_back(at);
     if (from) {
@@ -59,7 +59,7 @@ void load_from(Op& op, Value* view, std::initializer_list<Subscript> subscripts)
       op.operands.push_back(from);
     }
     op.access->offset.push_back(0);
-    op.access->coef.push_back(std::move(coef));
+    op.access->coef.push_back(coef);
   }
 }
 

@@ -158,7 +158,7 @@ class Contraction {
           std::any_of(access.coef.begin(), access.coef.end(), [k](const auto& coef) { return coef[k] != 0; });
       if (used) continue;
       op.operands.erase(op.operands.begin() + static_cast<ptrdiff_t>(op.first_term() + k));
-      for (auto& coef : access.coef) coef.erase(coef.begin() + static_cast<ptrdiff_t>(k));
+      for (auto& coef : access.coef) coef.erase(coef.begin() + k);
       --access.terms;
     }
   }

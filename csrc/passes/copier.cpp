@@ -10,6 +10,7 @@ using ir::Value;
 
 Op* Copier::copy(const Op& from) {
   Op* made = graph_.new_op(from.code, from.loc);
+  made->operands.reserve(from.operands.size());
   for (Value* v : from.operands) made->operands.push_back(of(v));
   made->imm = from.imm;
   made->dim = from.dim;

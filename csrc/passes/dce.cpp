@@ -171,7 +171,7 @@ class DeadCode {
     changed_ = true;
     std::vector<Op*> ends;
     if (is_loop(op)) {
-      ends = exits(op).next;
+      ends.assign(exits(op).next.begin(), exits(op).next.end());
       ends.insert(ends.end(), exits(op).breaks.begin(), exits(op).breaks.end());
     } else {
       for (Block* arm : op.blocks) {

@@ -63,8 +63,8 @@ bool count_alike(const ir::Op& a, const ir::Op& b);
 
 /// The terminators that end an iteration of the loop: its yield and continues, and the breaks that leave it.
 struct Exits {
-  std::vector<ir::Op*> next;
-  std::vector<ir::Op*> breaks;
+  InlineVector<ir::Op*, 2> next;
+  InlineVector<ir::Op*, 2> breaks;
 };
 Exits exits_of(const ir::Op& loop);
 /// Has it no `break` and no `continue`?

@@ -14,7 +14,8 @@ Ranges::Impl::BlockFacts& Ranges::Impl::facts_of(const ir::Block& block) {
     facts.entry.op = owner;
     facts.entry.truth = owner->blocks[0] == &block;
   }
-  for (const ir::Op* op = block.first; op; op = op->next) {
+  size_t ops = 0;
+  for (const ir::Op* op = block.first; op; op = op->next, ++ops) {
     FactOp fact;
     fact.op = op;
     bool states = op->code == Opcode::check_;
@@ -26,6 +27,7 @@ Ranges::Impl::BlockFacts& Ranges::Impl::facts_of(const ir::Block& block) {
   }
   if (block.owner) facts.around = scope_of(*block.owner);
   uint32_t count = 0;
+  if (!facts.ops.empty()) facts.before.reserve(ops);
   for (const ir::Op* op = block.first; op && !facts.ops.empty(); op = op->next) {
     facts.before.emplace_back(op, count);
     if (count < facts.ops.size() && facts.ops[count].op == op) ++count;

@@ -232,7 +232,7 @@ class Renaming {
     const size_t rank = x.size();
     access.access->terms = static_cast<int>(2 * rank);
     access.access->offset.assign(rank, 0);
-    access.access->coef.assign(rank, std::vector<int64_t>(2 * rank, 0));
+    access.access->coef.assign(rank, ir::Access::Row(2 * rank, 0));
     for (size_t d = 0; d < rank; ++d) {
       access.operands.push_back(x[d]);
       access.operands.push_back(lows[d]);

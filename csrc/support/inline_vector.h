@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -19,6 +20,10 @@ class InlineVector {
   using value_type = T;
 
   InlineVector() = default;
+  InlineVector(size_t count, T value) { resize(count, value); }
+  InlineVector(std::initializer_list<T> values) {
+    for (const T& value : values) push_back(value);
+  }
   InlineVector(const InlineVector& other) { assign(other); }
   InlineVector(InlineVector&& other) noexcept { take(other); }
   InlineVector& operator=(const InlineVector& other) {
@@ -39,9 +44,17 @@ class InlineVector {
   const T* end() const { return data_ + size_; }
   T& operator[](size_t i) { return data_[i]; }
   const T& operator[](size_t i) const { return data_[i]; }
+  T& back() { return data_[size_ - 1]; }
+  const T& back() const { return data_[size_ - 1]; }
   T* data() { return data_; }
   const T* data() const { return data_; }
   void push_back(T value) { insert(end(), value); }
+  void clear() { size_ = 0; }
+  void resize(size_t count, T value = T()) {
+    if (count > capacity_) grow(static_cast<uint32_t>(count));
+    if (count > size_) std::uninitialized_fill(data_ + size_, data_ + count, value);
+    size_ = static_cast<uint32_t>(count);
+  }
 
   T* insert(T* at, T value) {
     const auto position = static_cast<size_t>(at - data_);

@@ -38,7 +38,16 @@ TEST(InlineVector, CopiesAndMovesOfEachSizeOntoEachSize) {
   }
 }
 
-TEST(InlineVector, InsertsAndErasesLikeStdVector) {
+TEST(InlineVector, IsMadeOfElements) {
+  EXPECT_EQ(elements(Short(5, 3)), (std::vector<int>{3, 3, 3, 3, 3}));
+  EXPECT_TRUE(Short(0, 3).empty());
+  const Short few = {4, 5}, many = {4, 5, 6, 7, 8, 9};
+  EXPECT_EQ(elements(few), (std::vector<int>{4, 5}));
+  EXPECT_EQ(elements(many), (std::vector<int>{4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(few.back(), 5);
+}
+
+TEST(InlineVector, InsertsErasesAndResizesLikeStdVector) {
   std::mt19937 random(1);
   Short ours;
   std::vector<int> theirs;
@@ -50,6 +59,15 @@ TEST(InlineVector, InsertsAndErasesLikeStdVector) {
     } else if (at < static_cast<ptrdiff_t>(theirs.size())) {
       ours.erase(ours.begin() + at);
       theirs.erase(theirs.begin() + at);
+    }
+    if (random() % 16 == 0) {
+      const size_t size = random() % 12;
+      ours.resize(size, step);
+      theirs.resize(size, step);
+    }
+    if (random() % 256 == 0) {
+      ours.clear();
+      theirs.clear();
     }
     ASSERT_EQ(elements(ours), theirs);
     ASSERT_EQ(ours.size(), theirs.size());

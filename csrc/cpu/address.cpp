@@ -1,7 +1,6 @@
 // Addresses of loads and stores. An access is an affine form over its terms; the part that is known before a loop is
 // computed in front of it, the iteration variable becomes an index of the addressing mode or a running pointer.
 #include <algorithm>
-#include <initializer_list>
 
 #include "cpu/divergence.h"
 #include "cpu/function.h"
@@ -53,16 +52,7 @@ bool is_scale(const Stride& s) {
 uint32_t shift_of(int64_t scale) { return scale == 8 ? 3 : scale == 4 ? 2 : scale == 2 ? 1 : 0; }
 bool fits(int64_t v) { return v == static_cast<int32_t>(v); }
 
-/// What is computed for addresses is found by keys that begin so.
-std::vector<int64_t> key_of(std::initializer_list<int64_t> first) {
-  constexpr size_t usual = 24;
-  std::vector<int64_t> key;
-  key.reserve(usual);
-  key.assign(first);
-  return key;
-}
-
-void append(std::vector<int64_t>& key, const Stride& s) {
+void append(AddressKey& key, const Stride& s) {
   key.push_back(s.known);
   key.push_back(static_cast<int64_t>(s.dims.size()));
   for (auto [dim, coef] : s.dims) {
@@ -121,7 +111,7 @@ x86::Mem Function::view_word(const ir::Value* view, int word) {
 }
 
 x86::Gp Function::stride_reg(const ir::Value* view, const Stride& s) {
-  std::vector<int64_t> key = key_of({view->id});
+  AddressKey key = {view->id};
   append(key, s);
   auto [at, fresh] = strides_.try_emplace(std::move(key));
   if (!fresh) return at->second;
@@ -176,7 +166,7 @@ x86::Gp Function::add_term(x86::Gp base, const Form& form, const ir::Value* term
 x86::Gp Function::partial_address(const Form& form, size_t depth) {
   // Includes every term defined outside the loop at this depth; the known offset stays with the access.
   const size_t first = home(form.view);
-  std::vector<int64_t> key = key_of({form.view->id});
+  AddressKey key = {form.view->id};
   append(key, Stride{0, form.offset.dims});
   bool own_terms = false;
   for (const auto& [term, stride] : form.terms) {
@@ -229,7 +219,7 @@ x86::Gp Function::partial_address(const Form& form, size_t depth) {
 x86::Gp Function::running_pointer(const Form& form, const Stride& s, size_t depth) {
   Level& level = levels_[depth];
   x86::Gp start = partial_address(form, depth);
-  std::vector<int64_t> key = key_of({-1, static_cast<int64_t>(start.id()), form.view->id});
+  AddressKey key = {-1, static_cast<int64_t>(start.id()), form.view->id};
   append(key, s);
   auto known = level.pointers.find(key);
   if (known != level.pointers.end()) return known->second;
@@ -257,7 +247,7 @@ x86::Gp Function::running_pointer(const Form& form, const Stride& s, size_t dept
 
 /// What a pointer of this stride goes on by in an iteration: one register for all pointers of the loop.
 x86::Gp Function::step_of(const Form& form, const Stride& s, Level& level) {
-  std::vector<int64_t> key = key_of({-2, form.view->id});
+  AddressKey key = {-2, form.view->id};
   append(key, s);
   const auto [known, fresh] = level.pointers.try_emplace(std::move(key), cc_.newGpq());
   const x86::Gp by = known->second;

@@ -131,7 +131,6 @@ bool Divergence::uniform(const ir::Op& op) const {
 void Divergence::find_narrow_indices() {
   std::unordered_map<const ir::Value*, int> uses, as_index;
   ir::walk(*loop_.blocks[0], [&](ir::Op& op) {
-    for (const ir::Value* v : op.operands) ++uses[v];
     if (!op.access) return;
     // The gather's index is this one term, at a scale of the addressing mode.
     const ir::Value* index = nullptr;
@@ -145,6 +144,10 @@ void Divergence::find_narrow_indices() {
     if (others == 1 && index != linear() && (scale == 1 || scale == 2 || scale == 4 || scale == 8)) {
       for (size_t i = op.first_term(); i < op.operands.size(); ++i) as_index[index] += op.operands[i] == index;
     }
+  });
+  if (as_index.empty()) return;
+  ir::walk(*loop_.blocks[0], [&](ir::Op& op) {
+    for (const ir::Value* v : op.operands) ++uses[v];
   });
   for (auto [v, count] : as_index) {
     const bool widened = v->op && v->op->code == Opcode::cast_ && v->type.dtype == ir::DType::i64_ &&

@@ -34,6 +34,9 @@ struct Flags {
   Parity parity = Parity::ignored;
 };
 
+/// What is computed for addresses is found by such keys.
+using AddressKey = InlineVector<int64_t, 16>;
+
 /// A loop being emitted (level 0: the function itself; no loop: what follows an alloc in its block) and the code placed
 /// in front of it.
 struct Level {
@@ -49,7 +52,7 @@ struct Level {
     int64_t imm;
   };
   std::vector<Advance> advances;                      // running pointers
-  std::map<std::vector<int64_t>, x86::Gp> pointers;   // partial addresses by form and prefix
+  std::map<AddressKey, x86::Gp> pointers;             // partial addresses by form and prefix
   std::unordered_map<uint32_t, x86::Reg> broadcasts;  // by value id
 };
 
@@ -341,7 +344,7 @@ class Function {
   std::vector<Frame> frames_;
   std::vector<std::pair<asmjit::Label, std::function<void()>>> cold_;
   std::vector<std::pair<asmjit::BaseNode*, asmjit::BaseNode*>> aside_;  // first and last nodes
-  std::map<std::vector<int64_t>, x86::Gp> strides_;
+  std::map<AddressKey, x86::Gp> strides_;
   VectorLoop* vector_ = nullptr;
   std::vector<std::shared_ptr<VectorLoop>> vector_loops_;
 };

@@ -77,6 +77,9 @@ class InlineVector {
   friend bool operator==(const InlineVector& a, const InlineVector& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end());
   }
+  friend bool operator<(const InlineVector& a, const InlineVector& b) {
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+  }
 
  private:
   T* inside() { return reinterpret_cast<T*>(room_); }

@@ -45,6 +45,7 @@ TEST(InlineVector, IsMadeOfElements) {
   EXPECT_EQ(elements(few), (std::vector<int>{4, 5}));
   EXPECT_EQ(elements(many), (std::vector<int>{4, 5, 6, 7, 8, 9}));
   EXPECT_EQ(few.back(), 5);
+  EXPECT_TRUE(few < many && !(many < few) && Short({4, 4, 9}) < few);
 }
 
 TEST(InlineVector, InsertsErasesAndResizesLikeStdVector) {

@@ -26,7 +26,9 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path.insert(0, str(HERE))
+if "PYTHONPATH" not in os.environ:
+    sys.path.insert(0, str(HERE.parent))
 
 import figures  # noqa: E402
 from scientific import appy_arrays, appy_loops  # noqa: E402

@@ -153,6 +153,7 @@ KernelCode Writer::write() {
   for (char c : graph_.name) code_.entry += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   find_arrays(*graph_.body, ArrayUse::Owner::region);
   const std::string head = parameters();
+  find_flat();
   find_pieces();
   const Op* given = nullptr;  // until it has been written
   for (const auto& [nest, number] : tiled_) {

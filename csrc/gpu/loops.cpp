@@ -477,7 +477,9 @@ void Writer::along_repeated(const Op& op, const std::string& alone) {
 void Writer::along_threads(const std::vector<const Op*>& nest) {
   level_ = Level::thread;
   const Op& last = *nest.back();
-  if (nest.size() == 1) return along_line(last);
+  if (nest.size() == 1) return along_line(last, declare_trips(last));
+  const auto flat = flat_.find(&last);
+  if (flat != flat_.end() && flat->second.empty()) return along_flat(nest);
   const bool beside_steps = is_beside_steps(*nest[0]);
   const bool by_rows = !beside_steps && holds_for_alike(nest, &Writer::can_take_rows);
   if (options_.shape.march && by_rows && holds_for_alike(nest, &Writer::can_march)) return along_march(nest);
@@ -486,6 +488,8 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
   std::vector<std::string> trips;
   for (size_t d = 0; d < outer; ++d) trips.push_back(declare_trips(*nest[d]));
   const bool rectangular = is_rectangular(nest);
+  std::string n = rectangular ? declare_trips(last) : "";
+  if (flat != flat_.end()) flatten(flat->second, trips, n);
   const int neighbours = this->neighbours(last);
   const int rows_at_once = neighbours > 1 ? std::min(options_.shape.unroll, 2) : options_.shape.unroll;
   const std::string rows = trips.back();
@@ -495,7 +499,6 @@ void Writer::along_threads(const std::vector<const Op*>& nest) {
         std::to_string(rows_at_once) + ";");
   }
   const std::string plane = names_.fresh("", "plane"), y = names_.fresh("", "y"), x = names_.fresh("", "x");
-  std::string n = rectangular ? declare_trips(last) : "";
   const std::string wide = std::to_string(neighbours), rest = std::to_string(neighbours - 1);
   const std::string count = neighbours == 1 ? n : "aligned_pieces ? (" + n + " + " + rest + ") / " + wide + " : " + n;
   put("const Plane " + plane + " = plane_of<kBlock>(team, " + (rectangular ? count : "32") + ");");

@@ -96,15 +96,19 @@ Mapping kind_of(const Op& loop) { return loop.mapping == Mapping::repeated ? Map
 }  // namespace
 
 /// Where the array begins, and how far its rows are apart, as bits: 0 where all are aligned. Empty where the kernel's
-/// beginning does not know.
-std::string Writer::alignment_of(const Value& view) const {
+/// beginning does not know. `flat` is the test of a nest that goes along all rows as if they were one, if there is one.
+std::string Writer::alignment_of(const Value& view, const std::string* flat) const {
   const size_t rank = static_cast<size_t>(view.type.rank);
   const std::string size = std::to_string(ir::size_of(view.type.dtype));
   const auto scaled = [&](const std::string& elements) { return "(u64)(" + elements + ") * " + size; };
   const std::string name = view.op ? "" : names_.known(view);
+  const auto rows = [&](const std::string& elements) {
+    if (!flat) return " | " + scaled(elements);
+    return flat->empty() ? "" : " | (" + *flat + " ? 0 : " + scaled(elements) + ")";
+  };
   if (!view.op) {
     std::string bits = "(u64)" + name;
-    if (rank > 1 && view.type.layout == Layout::c) bits += " | " + scaled(name + "_n" + std::to_string(rank - 1));
+    if (rank > 1 && view.type.layout == Layout::c) bits += rows(name + "_n" + std::to_string(rank - 1));
     for (size_t d = 0; view.type.layout == Layout::inner && d + 1 < rank; ++d) {
       bits += " | (u64)" + name + "_s" + std::to_string(d);
     }
@@ -116,17 +120,15 @@ std::string Writer::alignment_of(const Value& view) const {
   if (owner == ArrayUse::Owner::worker || owner == ArrayUse::Owner::thread)
     bits += " | " + scaled("p.w[" + std::to_string(first + arrays + number) + "]");
   if (rank == 1) return bits;
-  const Op* extent = view.op->operands.back()->op;
-  if (extent && extent->code == Opcode::const_) return bits + " | " + scaled(std::to_string(extent->imm));
-  if (!extent || extent->code != Opcode::dim_ || extent->operands[0]->op) return "";
-  return bits + " | " + scaled(names_.known(*extent->operands[0]) + "_n" + std::to_string(extent->dim));
+  const std::string width = known_number(*view.op->operands.back());
+  return width.empty() ? "" : bits + rows(width);
 }
 
 /// Is the access one with those of the `count` - 1 iterations behind?
 bool Writer::lies_in_piece(const Op& access, const Op& loop, int count, const std::set<const Op*>& chain) const {
   const Value& view = *access.view();
   return access.parent == loop.blocks[0] && !chain.count(&access) && !is_unaligned(view) &&
-         !alignment_of(view).empty() && are_neighbours(access, loop) &&
+         !alignment_of(view, nullptr).empty() && are_neighbours(access, loop) &&
          begins_even(access, loop, *passes::constant(*loop.operands[0]), count) &&
          (access.code == Opcode::load_ || !stays(access));
 }
@@ -199,11 +201,13 @@ void Writer::find_pieces() {
     if (count == 1) continue;
     neighbours_[loop] = count;
     const std::set<const Op*> chain = chain_of(*loop);
+    const auto flat = flat_.find(loop);
     for (const Op* op = loop->blocks[0]->first; op; op = op->next) {
       if (!passes::is_access(*op) || !lies_in_piece(*op, *loop, count, chain)) continue;
       const Value& view = *op->view();
       const int bytes = std::min(count * ir::size_of(view.type.dtype), options_.shape.piece);
-      piece_alignments_.insert("((" + alignment_of(view) + ") & " + std::to_string(bytes - 1) + ") == 0");
+      const std::string bits = alignment_of(view, flat == flat_.end() ? nullptr : &flat->second);
+      piece_alignments_.insert("((" + bits + ") & " + std::to_string(bytes - 1) + ") == 0");
       pieces_[op] = count;
     }
   }

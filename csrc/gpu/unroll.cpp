@@ -146,9 +146,9 @@ std::vector<Names::Scope> Writer::declare_copies(const Op& loop, int count, cons
   return copies;
 }
 
-/// One loop over all threads.
-void Writer::along_line(const Op& loop) {
-  const std::string n = declare_trips(loop), k = names_.fresh("", "k");
+/// One loop over all threads, of so many iterations.
+void Writer::along_line(const Op& loop, const std::string& n) {
+  const std::string k = names_.fresh("", "k");
   const bool wide = neighbours(loop) > 1;
   if (wide) {
     in_pieces(loop, "team.thread", "team.threads", n, options_.shape.unroll > 1 ? 2 : 1, true);

@@ -127,13 +127,21 @@ class Writer {
   bool can_take_rows(const std::vector<const ir::Op*>& nest) const;
   bool holds_for_alike(const std::vector<const ir::Op*>& nest,
                        bool (Writer::*holds)(const std::vector<const ir::Op*>&) const) const;
-  void along_line(const ir::Op& loop);
+  void along_line(const ir::Op& loop, const std::string& n);
   void rows(const ir::Op& loop, const ir::Op& along, int count, const std::string& trips, const std::string& group,
             const std::function<void(std::vector<Names::Scope>*)>& across);
   std::vector<Names::Scope> declare_copies(const ir::Op& loop, int count, const std::string& first,
                                            const std::string& step);
   void side_by_side(const ir::Op& loop, const ir::Op* once, std::vector<Names::Scope>& copies,
                     const std::function<void(const ir::Op&)>& write);
+
+  // flat.cpp
+  std::string known_number(const ir::Value&) const;
+  bool lies_flat(const ir::Op& access, const std::vector<const ir::Op*>& nest, std::set<std::string>& tests) const;
+  bool is_flat(const std::vector<const ir::Op*>& nest, std::set<std::string>& tests) const;
+  void find_flat();
+  void flatten(const std::string& test, std::vector<std::string>& outer, std::string& n);
+  void along_flat(const std::vector<const ir::Op*>& nest);
 
   // march.cpp
   bool has_columns_apart(const std::vector<const ir::Op*>& nest) const;
@@ -151,7 +159,7 @@ class Writer {
   bool lies_in_piece(const ir::Op& access, const ir::Op& loop, int count, const std::set<const ir::Op*>& chain) const;
   int most_neighbours(const ir::Op& loop) const;
   int neighbours_up_to(const ir::Op& loop, int most) const;
-  std::string alignment_of(const ir::Value& view) const;
+  std::string alignment_of(const ir::Value& view, const std::string* flat) const;
   /// So many neighbouring iterations of the loop are one thread's.
   int neighbours(const ir::Op& loop) const;
   int pieces_in_flight(const ir::Op& loop) const;
@@ -208,12 +216,13 @@ class Writer {
   std::string body_, structs_;
   size_t depth_ = 1;
   Level level_ = Level::all;
-  std::map<const ir::Op*, int> ordinals_;     // of checks
-  std::map<const ir::Op*, size_t> tiled_;     // nests that may have tiles: their number
-  std::map<const ir::Op*, size_t> array_of_;  // alloc -> index in code_.arrays
-  std::map<const ir::Value*, bool> written_;  // views that the region writes
-  std::map<const ir::Op*, int> neighbours_;   // of loops: iterations that a thread has side by side
-  std::map<const ir::Op*, int> pieces_;       // accesses that are one for them: their number
+  std::map<const ir::Op*, int> ordinals_;      // of checks
+  std::map<const ir::Op*, size_t> tiled_;      // nests that may have tiles: their number
+  std::map<const ir::Op*, size_t> array_of_;   // alloc -> index in code_.arrays
+  std::map<const ir::Value*, bool> written_;   // views that the region writes
+  std::map<const ir::Op*, std::string> flat_;  // innermost loops of nests that are one row where the test holds
+  std::map<const ir::Op*, int> neighbours_;    // of loops: iterations that a thread has side by side
+  std::map<const ir::Op*, int> pieces_;        // accesses that are one for them: their number
   mutable std::map<const ir::Op*, std::shared_ptr<Marching>> marches_;  // by the nest's outermost loop
   std::set<std::string> piece_alignments_;            // bits that are 0 where arrays are aligned to pieces
   int in_piece_ = 1;                                  // neighbouring iterations in the code being written

@@ -302,21 +302,70 @@ TEST(Codegen, StoresOfWhatWasThereAreLeftOut) {
   EXPECT_EQ(code("store %half, %x[%i]\n").text.find("word_of(w)"), std::string::npos);
 }
 
+/// A nest over all of %x, with these accesses.
+std::string plane(const std::string& body) {
+  return "for parallel annotated %i = %zero to %n step %one {\nfor simd annotated %j = %zero to %m step %one {\n" +
+         body + "yield\n}\nyield\n}\n";
+}
+constexpr const char* kExtents = "%n = dim 0 %x : i64\n%m = dim 1 %x : i64\n";
+
 TEST(Codegen, PlaneOfTwoLoops) {
-  const auto graph = graph_of("%x: f64[2,c]", R"(%n = dim 0 %x : i64
-    %m = dim 1 %x : i64
-    for parallel annotated %i = %zero to %n step %one {
-      for simd annotated %j = %zero to %m step %one {
-        store %half, %x[%i, %j]
-        yield
-      }
-      yield
-    }
-    yield
-  )");
+  const auto graph = graph_of("%x: f64[2,c]", kExtents + plane("store %half, %x[%j, %i]\n") + "yield\n");
   const KernelCode code = code_of(*graph);
   expect_lines(code, {"plane_of<kBlock>", ".y_step", ".x_step"});
   EXPECT_FALSE(code.meets);
+}
+
+TEST(Codegen, WholeRowsAreOneRow) {
+  const std::string twice = "%v = load %x[%i, %j] : f64\n%w = mul %v, %half : f64\nstore %w, ";
+  const auto code = [](const std::string& parameters, const std::string& body) {
+    CodegenOptions options;
+    options.shape.unroll = 4;
+    options.shape.piece = 16;
+    return generate(*graph_of(parameters, kExtents + body + "yield\n"), options);
+  };
+  // Of one array: a row of n * m elements, of which only the first has to be aligned.
+  const KernelCode one = code("%x: f64[2,c]", plane(twice + "%x[%i, %j]\n"));
+  expect_lines(one, {"const bool aligned_pieces = (((u64)x) & 15) == 0;", "const i64 i = 0;",
+                     "const i64 n_2 = n_0 * n_1;", "if (aligned_pieces)", "< n_2", "+= kUnroll * team.threads"});
+  EXPECT_EQ(one.text.find("plane_of"), std::string::npos) << one.text;
+  // Where rows are as long as the loop.
+  const std::string two = "%x: f64[2,c], %y: f64[2,c], %u: f64[1,c]";
+  expect_lines(code(two, plane(twice + "%y[%i, %j]\n")),
+               {"((u64)y | (y_n1 == x_n1 ? 0 : (u64)(y_n1) * 8)) & 15) == 0;", "const bool flat_0 = y_n1 == x_n1;",
+                "const i64 n_2 = flat_0 ? n_1 * n_0 : n_1;", "const i64 n_3 = flat_0 ? 1 : n_0;", "plane_of<kBlock>"});
+  // What all iterations read, or what one of them has at its number.
+  const std::string first = "%e = load %u[%zero] : f64\n", scaled = "%s = mul %e, %half : f64\nstore %s, %x[%i, %j]\n";
+  expect_lines(code(two, plane(first + scaled)), {"const i64 i = 0;"});
+  const auto is_plane = [&](const std::string& body) {
+    const std::string text = code(two, body).text;
+    return text.find("plane_of<kBlock>") != std::string::npos && text.find("flat_0") == std::string::npos;
+  };
+  EXPECT_FALSE(is_plane(plane(twice + "%y[%i, %j]\n")));
+  EXPECT_TRUE(is_plane(plane("%e = load %u[%j] : f64\n" + scaled)));
+  EXPECT_TRUE(is_plane(plane("%e = load %x[%zero, %zero] : f64\n" + scaled)));
+  EXPECT_TRUE(is_plane(plane("%e = load %x[%j, %i] : f64\n%s = mul %e, %half : f64\nstore %s, %y[%i, %j]\n")));
+  EXPECT_TRUE(is_plane(plane(twice + "%y[%i, %j + 1]\n")));
+  EXPECT_TRUE(is_plane(plane("%e = cast %j : f64\n" + scaled)));
+  EXPECT_TRUE(is_plane(plane("check bounds %e info(%i, %j, %n) : \"\"\n" + twice + "%y[%i, %j]\n")
+                           .insert(0, "%e = lt %n, %m : bool\n")));
+}
+
+TEST(Codegen, NestsThatCountAlikeAreNumberedAlike) {
+  const auto code = [](const std::string& second) {
+    const std::string first = plane("%v = load %x[%i, %j] : f64\n%w = mul %v, %half : f64\nstore %w, %x[%i, %j]\n");
+    return code_of(*graph_of("%x: f64[2,c], %y: f64[2,c], %u: f64[1,c]", kExtents + first + plane(second) + "yield\n"));
+  };
+  const std::string sum = "%b = load %x[%i, %j] : f64\n%c = add %a, %b : f64\nstore %c, %y[%i, %j]\n";
+  const auto flat = [&](const std::string& second) {
+    const KernelCode made = code(second);
+    EXPECT_FALSE(made.meets) << "an element is the same thread's";
+    size_t n = 0;
+    for (size_t at = 0; (at = made.text.find("const bool flat_", at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  EXPECT_EQ(flat("%a = load %y[%i, %j] : f64\n" + sum), 2u) << "the first one as well, which would always be";
+  EXPECT_EQ(flat("%a = load %u[%j] : f64\n" + sum), 0u);
 }
 
 TEST(Codegen, RowsForWorkers) {

@@ -319,3 +319,19 @@ def test_rows_of_several_dimensions(shape, unroll, monkeypatch):
     compiled(a, got, c)
     second_differences(a, want, c)
     np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def doubled(a, out):
+    # pragma 0=>parallel 1=>simd
+    out[...] = a + a
+
+
+@pytest.mark.usefixtures("emulated")
+def test_threads_that_wait_for_nobody_have_four_elements_each():
+    compiled = appy.jit(strict=True, backend="cuda")(doubled)
+    a = np.random.default_rng(0).random((600, 1003))
+    out = np.zeros_like(a)
+    compiled(a, out)
+    np.testing.assert_array_equal(out, a + a)
+    # As many as rows of whole vectors of threads have.
+    assert f"{600 * 1024 // (4 * 128)} blocks of 128 threads" in str(appy.explain(compiled))

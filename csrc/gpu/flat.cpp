@@ -34,7 +34,7 @@ bool depends(const passes::Affine& row, const Nest& nest) {
 
 /// What the kernel's beginning calls the number, or nothing.
 std::string Writer::known_number(const Value& v) const {
-  if (!v.op) return names_.known(v);
+  if (!v.op) return v.block == graph_.body ? names_.known(v) : "";
   if (v.op->code == Opcode::const_) return std::to_string(v.op->imm) + "ll";
   if (v.op->code != Opcode::dim_ || v.op->operands[0]->op) return "";
   return names_.known(*v.op->operands[0]) + "_n" + std::to_string(v.op->dim);
@@ -121,6 +121,7 @@ void Writer::flatten(const std::string& test, std::vector<std::string>& outer, s
 
 /// The nest's iterations as one loop's.
 void Writer::along_flat(const Nest& nest) {
+  open("");
   std::string all;
   for (const Op* loop : nest) {
     all += (all.empty() ? "" : " * ") + declare_trips(*loop);
@@ -129,6 +130,7 @@ void Writer::along_flat(const Nest& nest) {
   const std::string n = names_.fresh("", "n");
   put("const i64 " + n + " = " + all + ";");
   along_line(*nest.back(), n);
+  close();
 }
 
 }  // namespace appy::gpu

@@ -334,6 +334,15 @@ TEST(Codegen, WholeRowsAreOneRow) {
   expect_lines(code(two, plane(twice + "%y[%i, %j]\n")),
                {"((u64)y | (y_n1 == x_n1 ? 0 : (u64)(y_n1) * 8)) & 15) == 0;", "const bool flat_0 = y_n1 == x_n1;",
                 "const i64 n_2 = flat_0 ? n_1 * n_0 : n_1;", "const i64 n_3 = flat_0 ? 1 : n_0;", "plane_of<kBlock>"});
+  // The length may be a number that the region is given, but none of a loop around.
+  const std::string
+      number = "%k: i64, %x: f64[2,c]",
+      width =
+          "for parallel annotated %i = %zero to %n step %one {\n"
+          "for simd annotated %j = %zero to %k step %one {\nstore %half, %x[%i, %j]\nyield\n}\nyield\n}\n";
+  expect_lines(code(number, width), {"const bool flat_0 = x_n1 == k;"});
+  const KernelCode inside = code("%x: f64[2,c]", "for annotated %k = %zero to %m step %one {\n" + width + "yield\n}\n");
+  EXPECT_EQ(inside.text.find("flat_0"), std::string::npos) << inside.text;
   // What all iterations read, or what one of them has at its number.
   const std::string first = "%e = load %u[%zero] : f64\n", scaled = "%s = mul %e, %half : f64\nstore %s, %x[%i, %j]\n";
   expect_lines(code(two, plane(first + scaled)), {"const i64 i = 0;"});

@@ -64,6 +64,22 @@ def upper(x, y, z):
         for j in range(x.shape[1]):
             y[i, j] = x[i, j] * 2
 
+def growing(x, y, z):
+    # pragma sequential for
+    for t in range(x.shape[1]):
+        # pragma parallel for
+        for i in range(x.shape[0]):
+            # pragma simd
+            for j in range(t):
+                y[i, j] = x[i, j] + y[i, j]
+
+def of_numbers(x, y, z, n, m):
+    # pragma parallel for
+    for i in range(n):
+        # pragma simd
+        for j in range(m):
+            y[i, j] = x[i, j] + z[i, j]
+
 def array(dtype, shape, room, order, seed):
     values = np.empty((*shape[:-1], shape[-1] + room), dtype, order=order)[..., : shape[-1]]
     values[...] = np.random.default_rng(seed).integers(0, 5, shape)
@@ -76,17 +92,20 @@ for f in [globals()[name] for name in names]:
     for rooms in ((0, 0, 0), (0, 1, 0), (2, 2, 2), (0, 0, 5)):
         for orders in ("CCC", "FFF", "CCF"):
             for shape in [(0, 3), (3, 0), (1, 7), (5, 1), (9, 16), (7, 37), (3, 203)] + [(2, 3, 5), (3, 4, 16)]:
-                if len(shape) == 3 and f in (by_loops, numbered, upper):
+                if len(shape) == 3 and f in (by_loops, numbered, upper, growing, of_numbers):
                     continue
                 if 0 in shape and f is beside_rows:
                     continue
                 arrays = [array(dtype, shape, room, order, k) for k, (room, order) in enumerate(zip(rooms, orders))]
-                want = [a.copy(order="K") for a in arrays]
-                f(*want)
-                compiled(*[fake_cupy.ndarray(a) for a in arrays])
-                appy.synchronize()
-                for a, b in zip(arrays, want):
-                    np.testing.assert_array_equal(a, b, f"{{dtype}} {{f.__name__}} {{rooms}} {{orders}} {{shape}}")
+                for less in (0, 1, 300) if f is of_numbers else (0,):
+                    numbers = (shape[0], shape[1] - less) if f is of_numbers else ()
+                    want = [a.copy(order="K") for a in arrays]
+                    f(*want, *numbers)
+                    compiled(*[fake_cupy.ndarray(a) for a in arrays], *numbers)
+                    appy.synchronize()
+                    for a, b in zip(arrays, want):
+                        text = f"{{dtype}} {{f.__name__}} {{rooms}} {{orders}} {{shape}} {{numbers}}"
+                        np.testing.assert_array_equal(a, b, text)
 print("done")
 """
 
@@ -95,6 +114,7 @@ print("done")
     "dtype, names, shape",
     [
         ("float64", "added,centred,upper", "piece=16,unroll=3"),
+        ("float64", "growing,of_numbers", "piece=16,unroll=2"),
         ("float64", "chained,beside_rows", "piece=16,unroll=2"),
         ("float64", "chained,by_loops,numbered", "unroll=1,block=64"),
         ("float32", "added,beside_rows", "piece=16,unroll=4"),

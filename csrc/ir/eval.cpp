@@ -1,5 +1,6 @@
 #include "ir/eval.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <stdexcept>
@@ -174,6 +175,25 @@ class Evaluator {
     return Exit::yielded;
   }
 
+  /// What a subscript is less than: the extent, or in the fastest dimension behind subscripts of 0 the number of
+  /// elements that all of these dimensions have.
+  static Word reach(const Op& op, const View& view, size_t d) {
+    const size_t rank = op.access->offset.size();
+    const Layout layout = op.view()->type.layout;
+    Word all = view.extents[d];
+    if (layout == Layout::c && d + 1 == rank) {
+      while (d-- > 0 && is_zero(*op.access, d)) all *= view.extents[d];
+    } else if (layout == Layout::f && d == 0) {
+      while (++d < rank && is_zero(*op.access, d)) all *= view.extents[d];
+    }
+    return all;
+  }
+
+  static bool is_zero(const Access& access, size_t d) {
+    const auto& coefs = access.coef[d];
+    return access.offset[d] == 0 && std::all_of(coefs.begin(), coefs.end(), [](int64_t c) { return c == 0; });
+  }
+
   char* element(const Op& op) const {
     const View& view = views_[op.view()->id];
     const Access& access = *op.access;
@@ -183,7 +203,7 @@ class Evaluator {
       for (size_t k = 0; k < static_cast<size_t>(access.terms); ++k) {
         index += static_cast<Word>(access.coef[d][k]) * words_[op.operands[op.first_term() + k]->id];
       }
-      if (index >= view.extents[d]) {
+      if (index >= reach(op, view, d)) {
         fail(op, "index " + std::to_string(static_cast<int64_t>(index)) + " is out of bounds for axis " +
                      std::to_string(d) + " with size " + std::to_string(view.extents[d]));
       }

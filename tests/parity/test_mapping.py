@@ -59,7 +59,12 @@ def nest(function, *args) -> list[str]:
 def subscript_of_inner(function, *args) -> list[int]:
     """For each loop around the first store, outermost first, which dimension of the stored array it runs over; not for
     those over groups and strips of them."""
-    text = appy.lower(function, *args).text(optimised=True)
+    before = appy.config()["disabled_passes"]
+    appy.config(disabled_passes=["flatten"])
+    try:
+        text = appy.lower(function, *args).text(optimised=True)
+    finally:
+        appy.config(disabled_passes=before)
     store = re.search(r"store %\d+, %\w+\[(.*)\]", text)
     variables = re.findall(r"for .*?(%\d+) = ", text[: store.start()])
     row = store[1].split(", ")

@@ -1,0 +1,165 @@
+"""Statements and loops over whole matrices as one loop: rows that follow each other in memory, or do not, or overlap."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import appy
+
+
+def added(x, y, z):
+    # pragma 0=>parallel 1=>simd
+    y[...] = 2 * x + y
+
+
+def chosen(x, y, z):
+    # pragma 0=>parallel 1=>simd
+    y[...] = np.where(x > y, x, z)
+
+
+def returned(x, y, z):
+    # pragma 0=>parallel 1=>simd
+    c = x * y
+    # pragma 0=>parallel 1=>simd
+    y[...] = c + z
+    return c
+
+
+def beside_rows(x, y, z):
+    for _ in range(3):
+        # pragma 0=>parallel 1=>simd
+        y[...] = y + x
+        # pragma 0=>parallel 1=>simd
+        y[...] = y - x[0] + z
+
+
+def by_loops(x, y, z):
+    # pragma parallel for
+    for i in range(x.shape[0]):
+        # pragma simd
+        for j in range(x.shape[1]):
+            if x[i, j] > 2:
+                y[i, j] = x[i, j] + z[i, j]
+
+
+def of_three(x, y, z):
+    # pragma parallel for
+    for i in range(x.shape[0]):
+        # pragma simd
+        for j in range(3):
+            y[i, j] = x[i, j] * 2 + z[i, j]
+
+
+def numbered(x, y, z):
+    # pragma parallel for
+    for i in range(x.shape[0]):
+        # pragma simd
+        for j in range(x.shape[1]):
+            y[i, j] = x[i, j] * i + j
+
+
+def growing(x, y, z):
+    for t in range(x.shape[1]):
+        # pragma parallel for
+        for i in range(x.shape[0]):
+            # pragma simd
+            for j in range(t):
+                y[i, j] = x[i, j] + y[i, j]
+
+
+def planes(x, y, z):
+    # pragma parallel for
+    for k in range(1, x.shape[0]):
+        for i in range(x.shape[1]):
+            # pragma simd
+            for j in range(x.shape[2]):
+                y[k, i, j] = x[k, i, j] - z[k - 1, i, j]
+
+
+NUMBERS = itertools.count(1 << 40)
+
+
+def compiled_anew(function):
+    """Of code of its own: of one there are only so many combinations of types."""
+    code = function.__code__
+    return appy.jit(strict=True)(type(function)(code.replace(co_consts=(*code.co_consts, next(NUMBERS))), globals()))
+
+
+SHAPES = [(0, 3), (3, 0), (1, 7), (5, 1), (1, 1), (40, 3), (9, 16), (7, 37), (3, 203), (300, 5)]
+
+
+def array(dtype, shape, room, order, seed):
+    values = np.empty((*shape[:-1], shape[-1] + room), dtype, order=order)[..., : shape[-1]]
+    values[...] = np.random.default_rng(seed).integers(0, 5, shape)
+    return values
+
+
+def same(function, compiled, arrays, what):
+    want = [a.copy(order="K") for a in arrays]
+    with np.errstate(all="ignore"):
+        result = function(*want)
+    got = compiled(*arrays)
+    for a, b in zip([*arrays, got], [*want, result], strict=True):
+        np.testing.assert_array_equal(a, b, what)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int8", "float16", "complex128"])
+@pytest.mark.parametrize(
+    "function", [added, chosen, returned, beside_rows, by_loops, of_three, numbered, growing, planes]
+)
+def test_answers(function, dtype):
+    if dtype == "complex128" and function in (chosen, by_loops):
+        pytest.skip("complex numbers have no order")
+    if dtype == "int8" and function is numbered:
+        dtype = "int32"
+    shapes = [(2, 3, 5), (4, 4, 16), (3, 30, 3)] if function is planes else SHAPES
+    for rooms in ((0, 0, 0), (0, 1, 0), (2, 2, 2), (0, 0, 5)):
+        for orders in ("CCC", "FFF", "CCF"):
+            compiled = compiled_anew(function)
+            for shape in shapes:
+                if (function is of_three and shape[1] < 3) or (function is beside_rows and 0 in shape):
+                    continue
+                arrays = [
+                    array(dtype, shape, room, order, k)
+                    for k, (room, order) in enumerate(zip(rooms, orders, strict=True))
+                ]
+                same(function, compiled, arrays, f"{rooms} {orders} {shape}")
+
+
+@pytest.mark.parametrize("function", [added, by_loops, of_three])
+@pytest.mark.parametrize("apart", [1, 3, 7])
+def test_overlapping_rows(function, apart):
+    """Rows behind are those of the other array: what they hold is what the interpreter finds there."""
+    base = np.random.default_rng(1).integers(0, 5, 60 * 3 + 3 * apart).astype(float)
+    compiled = compiled_anew(function)
+    for forward in (True, False):
+        memory = [base.copy(), base.copy()]
+        for m, f in zip(memory, (compiled, function), strict=True):
+            views = [m[: 60 * 3].reshape(60, 3), m[apart : apart + 60 * 3].reshape(60, 3)]
+            if not forward:
+                views.reverse()
+            f(*views, np.ones((60, 3)))
+        if function is added:  # a statement reads everything before it stores
+            np.testing.assert_array_equal(memory[0], memory[1])
+
+
+@pytest.mark.parametrize("function", [added, of_three, planes])
+def test_rows_are_one_loop(function):
+    shape = (4, 10, 3) if function is planes else (40, 3)
+    arrays = [array("float64", shape, 0, "C", k) for k in range(3)]
+    compiled = compiled_anew(function)
+    compiled(*arrays)
+    assert "rows follow each other in memory" in str(appy.explain(compiled))
+    # Of a wider array they do not.
+    wider = np.zeros((*shape[:-1], 4))
+    compiled = compiled_anew(function)
+    if function is not added:
+        compiled(arrays[0], wider, arrays[2])
+        assert "rows follow each other in memory" not in str(appy.explain(compiled))
+        # An entry with other sizes has code of its own.
+        same(function, compiled, arrays, "narrow after wide")
+        same(function, compiled, [arrays[0], wider, arrays[2]], "and wide again")
+        assert "rows follow each other in memory" in str(appy.explain(compiled))

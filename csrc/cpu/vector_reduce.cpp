@@ -112,6 +112,9 @@ void VectorLoop::reduce_followers(std::span<const x86::Reg> carried) {
   ir::Loop group;
   std::vector<DType> types;
   std::vector<x86::Reg> best, other;
+  const auto vectors = static_cast<int>(accumulators_[members[0]].size());
+  // A vector of narrow elements is written as a whole register.
+  const auto room = [&](size_t i) { return scratch(16 + static_cast<int>(i), vectors * bytes(types[i]) + kCacheLine); };
   for (size_t k : members) {
     ir::Carried c = loop_.loop->carried[k];
     if (c.leader >= 0) c.leader = place[static_cast<size_t>(c.leader)];
@@ -123,18 +126,18 @@ void VectorLoop::reduce_followers(std::span<const x86::Reg> carried) {
     other.push_back(f_.new_reg(t));
     const size_t i = types.size() - 1;
     for (size_t u = 0; u < accumulators_[k].size(); ++u) {
-      x86::Mem slot = scratch(16 + static_cast<int>(i));
+      x86::Mem slot = room(i);
       slot.addOffset(static_cast<int64_t>(u) * bytes(t));
       spill(t, accumulators_[k][u], slot);
     }
   }
-  const auto count = static_cast<int>(accumulators_[members[0]].size()) * lanes_;
+  const int count = vectors * lanes_;
   x86::Gp lane = cc_.newGpq();
   asmjit::Label again = cc_.newLabel();
   cc_.xor_(lane.r32(), lane.r32());
   cc_.bind(again);
   for (size_t i = 0; i < members.size(); ++i) {
-    x86::Mem slot = scratch(16 + static_cast<int>(i));
+    x86::Mem slot = room(i);
     const int size = ir::size_of(types[i]);
     slot.setIndex(lane, size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0);
     f_.load_scalar(types[i], other[i], slot);

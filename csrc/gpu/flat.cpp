@@ -19,13 +19,6 @@ namespace {
 
 using Nest = std::vector<const Op*>;
 
-/// Nests whose iterations are the same threads' have to be numbered alike: no barrier is between them.
-bool are_alike(const Nest& a, const Nest& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Op* x, const Op* y) {
-    return std::equal(x->operands.begin(), x->operands.begin() + 3, y->operands.begin());
-  });
-}
-
 bool depends(const passes::Affine& row, const Nest& nest) {
   return std::any_of(nest.begin(), nest.end(), [&](const Op* l) { return row.coef(*passes::induction(*l)) != 0; });
 }

@@ -307,6 +307,11 @@ std::vector<const Op*> nest_of(const Op& op) {
   return nest;
 }
 
+bool are_alike(const std::vector<const Op*>& a, const std::vector<const Op*>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Op* x, const Op* y) { return passes::count_alike(*x, *y); });
+}
+
 void Writer::distributed(const Op& op) {
   const std::vector<const Op*> nest = nest_of(op);
   const Level level = level_;

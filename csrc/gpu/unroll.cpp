@@ -72,13 +72,7 @@ bool Writer::holds_for_alike(const std::vector<const Op*>& nest,
   ir::walk(*graph_.body, [&](const Op& op) {
     if (!all || op.code != Opcode::for_ || op.mapping != ir::Mapping::threads) return;
     const std::vector<const Op*> other = nest_of(op);
-    if (other.size() != nest.size()) return;
-    for (size_t d = 0; d < nest.size(); ++d) {
-      for (size_t k = 0; k < 3; ++k) {
-        if (other[d]->operands[k] != nest[d]->operands[k]) return;
-      }
-    }
-    all = (this->*holds)(other);
+    if (are_alike(nest, other)) all = (this->*holds)(other);
   });
   return all;
 }

@@ -24,6 +24,8 @@ enum class Level : uint8_t { all, worker, thread };
 
 /// The loops that are numbered together with the outermost of them.
 std::vector<const ir::Op*> nest_of(const ir::Op& outermost);
+/// Nests whose iterations are the same threads': no barrier is between them where an element is one thread's.
+bool are_alike(const std::vector<const ir::Op*>& a, const std::vector<const ir::Op*>& b);
 /// Operations of a loop's body that need what the loop carries, and its end.
 std::set<const ir::Op*> chain_of(const ir::Op& loop);
 /// Does the last loop count alike for all iterations of the others?

@@ -203,7 +203,7 @@ class Evaluator {
       for (size_t k = 0; k < static_cast<size_t>(access.terms); ++k) {
         index += static_cast<Word>(access.coef[d][k]) * words_[op.operands[op.first_term() + k]->id];
       }
-      if (index >= reach(op, view, d)) {
+      if (index >= view.extents[d] && index >= reach(op, view, d)) {
         fail(op, "index " + std::to_string(static_cast<int64_t>(index)) + " is out of bounds for axis " +
                      std::to_string(d) + " with size " + std::to_string(view.extents[d]));
       }

@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "ir/builder.h"
@@ -209,13 +208,11 @@ void flatten(ir::Graph& graph, const Nest& nest) {
   Value* variable = induction(last);
   ir::walk(body_of(last), [&](Op& op) {
     if (!op.access) return;
-    const auto terms = op.terms();
-    if (std::none_of(terms.begin(), terms.end(), [&](const Value* v) { return is_variable(*v, nest); })) return;
-    ir::Access& access = *op.access;
     // Other terms are those of the dimensions in front.
+    const auto terms = op.terms();
     for (size_t t = 0; t < terms.size(); ++t) {
       if (!is_variable(*terms[t], nest) || terms[t] == variable) continue;
-      for (ir::Access::Row& coefs : access.coef) coefs[t] = 0;
+      for (ir::Access::Row& coefs : op.access->coef) coefs[t] = 0;
     }
   });
   if (Op* poll = poll_of(nest); poll && poll->parent != &body_of(last)) {

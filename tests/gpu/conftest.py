@@ -78,3 +78,16 @@ def python(tmp_path, emulator_path):
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def eager(python, tmp_path):
+    """Runs a program with kernels of this shape; the emulated device does its work at once."""
+
+    def run(text, *arguments, shape):
+        program = tmp_path / "program.py"
+        program.write_text(text)
+        quiet = ("-X", "utf8", "-W", "ignore")
+        return python(*quiet, str(program), *arguments, APPY_CUDA_SHAPE=shape, APPY_EMULATOR_EAGER=1)
+
+    return run

@@ -50,8 +50,6 @@ print("done")
 """
 
 
-def test_alignment(python, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+def test_alignment(eager):
     for unroll in (1, 2):
-        assert python("-X", "utf8", str(program), APPY_EMULATOR_EAGER=1, APPY_CUDA_SHAPE=f"unroll={unroll}") == "done\n"
+        assert eager(PROGRAM, shape=f"unroll={unroll}") == "done\n"

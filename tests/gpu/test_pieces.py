@@ -109,10 +109,5 @@ print("done")
         ("int8", "axpy,update", "piece=16,unroll=2"),
     ],
 )
-def test_answers(python, tmp_path, dtype, names, shape):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    text = python(
-        "-X", "utf8", "-W", "ignore", str(program), dtype, names, APPY_CUDA_SHAPE=shape, APPY_EMULATOR_EAGER=1
-    )
-    assert text == "done\n"
+def test_answers(eager, dtype, names, shape):
+    assert eager(PROGRAM, dtype, names, shape=shape) == "done\n"

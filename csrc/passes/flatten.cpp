@@ -4,12 +4,14 @@
 //
 // become one loop in lanes, of n * m iterations, over c[0, k]: rows of three elements fill vectors then, and threads
 // share few long rows evenly. The same holds of the last dimensions of an array whose first ones are the same
-// throughout, and in Fortran's order of the first ones.
+// throughout, and in Fortran's order of the first ones. Sums over whole rows are those of the one loop. Dimensions of
+// one element do not count: c[i, 0] of an array with one column becomes c[0, i].
 //
 // Rules for editors:
 // 1. Each iteration touches its own element of every array that the nest writes, so that any order will do.
 // 2. Rows are as long as the loop because the graph says so, by the same value or by a check before the nest; or the
-//    entry that the graph is given has them so, and the others decline.
+//    entry that the graph is given has them so, and the others decline. Where it has more than one column there, which
+//    is usual, nothing is asked of others.
 // 3. From here on subscripts may go on into the rows behind: no pass behind this one takes an extent for their bound.
 
 #include <algorithm>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "ir/builder.h"
+#include "ir/formula.h"
 #include "ir/ir.h"
 #include "passes/affine.h"
 #include "passes/loops.h"
@@ -89,14 +92,27 @@ class Equal {
 
 bool counts_from_zero(const Op& loop) {
   const ir::Loop& l = *loop.loop;
-  return is_simple_for(loop) && loop.results.empty() && constant(*loop.operands[0]) == 0 && l.chunk == 0 && l.le == 0 &&
+  return is_simple_for(loop) && constant(*loop.operands[0]) == 0 && l.chunk == 0 && l.le == 0 &&
          l.schedule == ir::Schedule::automatic && !l.tiles;
+}
+
+/// Does the inner loop go on with what the outer one carries, in as free an order, and leave it what it yields?
+bool carries_on(const Op& outer, const Op& inner) {
+  if (outer.loop->carried != inner.loop->carried) return false;
+  if (carried_count(outer) > 0 && outer.loop->annotated != inner.loop->annotated) return false;
+  for (size_t k = 0; k < carried_count(outer); ++k) {
+    if (inner.operands[first_init(inner) + k] != body_of(outer).args[first_carried(outer) + k] ||
+        body_of(outer).last->operands[k] != inner.results[k])
+      return false;
+  }
+  return true;
 }
 
 /// The loop, and those that each is all of the one around, but for polls.
 Nest nest_of(Op& outermost) {
   Nest nest;
   for (Op* loop = &outermost; loop && counts_from_zero(*loop);) {
+    if (!nest.empty() && !carries_on(*nest.back(), *loop)) return nest;
     nest.push_back(loop);
     Op* inner = nullptr;
     for (Op* op = body_of(*loop).first; op != body_of(*loop).last; op = op->next) {
@@ -113,45 +129,63 @@ bool is_variable(const Value& v, const Nest& nest) {
   return std::any_of(nest.begin(), nest.end(), [&](const Op* loop) { return induction(*loop) == &v; });
 }
 
-/// That rows of an array are as long as a loop.
+/// That a dimension of an array is as long as a loop, or of one element where there is no loop.
 struct Wanted {
   Value* view;
   int dim;
   const Op* loop;
+  bool operator==(const Wanted&) const = default;
 };
 
-/// The iteration's own element, row by row, or one that all of them load. What nobody knows to be equal is wanted.
-bool lies_flat(const Op& access, const Nest& nest, const Equal& equal, std::vector<Wanted>& wanted) {
+/// What the accesses of a nest say of it.
+struct Flat {
+  std::vector<Wanted> wanted;  // what nobody knows to be so
+  bool columns = false;        // an array has dimensions of one element behind those that the loops are in
+};
+
+/// The dimension that varies fastest (0), slower ones, and so on.
+size_t by_speed(const Value& view, size_t k) {
+  return view.type.layout == Layout::f ? k : static_cast<size_t>(view.type.rank) - 1 - k;
+}
+
+/// The iteration's own element, row by row, or one that all of them load.
+bool lies_flat(const Op& access, const Nest& nest, const Equal& equal, Flat& flat) {
   const Value& view = *access.view();
-  const Layout layout = view.type.layout;
   const auto rank = static_cast<size_t>(view.type.rank);
   const auto terms = access.terms();
   if (std::none_of(terms.begin(), terms.end(), [&](const Value* v) { return is_variable(*v, nest); }))
     return access.code == Opcode::load_ && !writes_to(body_of(*nest[0]), view);
-  if ((layout != Layout::c && layout != Layout::f) || rank < nest.size()) return false;
+  if (view.type.layout != Layout::c && view.type.layout != Layout::f) return false;
+  size_t loops = nest.size();  // whose dimensions were not met yet
   for (size_t k = 0; k < rank; ++k) {
-    // From the dimension that varies slowest on.
-    const size_t d = layout == Layout::c ? k : rank - 1 - k;
+    const size_t d = by_speed(view, k);
+    const auto dim = static_cast<int>(d);
+    const auto want = [&](const Op* loop) {
+      const Length length = loop ? length_of(*loop->operands[1]) : Length{nullptr, 1};
+      const Wanted wanted = {access.view(), dim, loop};
+      if (!equal(extent(view, dim), length) &&
+          std::find(flat.wanted.begin(), flat.wanted.end(), wanted) == flat.wanted.end())
+        flat.wanted.push_back(wanted);
+    };
     Affine subscript = row(access, d);
-    if (k + nest.size() < rank) {
+    if (loops == 0) {
       for (const auto& [term, coef] : subscript.terms) {
         if (!ir::defined_outside(*term, body_of(*nest[0]))) return false;
       }
-      continue;
+    } else if (subscript.is_constant() && subscript.constant == 0) {
+      want(nullptr);
+      flat.columns = true;
+    } else {
+      subscript.add(*induction(*nest[--loops]), -1);
+      if (!subscript.is_constant() || subscript.constant != 0) return false;
+      if (loops > 0) want(nest[loops]);
     }
-    const Op& loop = *nest[k + nest.size() - rank];
-    subscript.add(*induction(loop), -1);
-    if (!subscript.is_constant() || subscript.constant != 0) return false;
-    const auto dim = static_cast<int>(d);
-    if (&loop == nest[0] || equal(extent(view, dim), length_of(*loop.operands[1]))) continue;
-    const auto same = [&](const Wanted& w) { return w.view == &view && w.dim == dim && w.loop == &loop; };
-    if (std::none_of(wanted.begin(), wanted.end(), same)) wanted.push_back({access.view(), dim, &loop});
   }
-  return true;
+  return loops == 0;
 }
 
-bool is_flat(const Nest& nest, std::vector<Wanted>& wanted) {
-  if (nest.size() < 2) return false;
+bool is_flat(const Nest& nest, Flat& flat) {
+  if (nest.empty()) return false;
   const Op& last = *nest.back();
   if (!last.loop->simd || has_inner_loop(last) || !has_plain_body(last)) return false;
   const Equal equal(*nest[0]);
@@ -161,21 +195,25 @@ bool is_flat(const Nest& nest, std::vector<Wanted>& wanted) {
     if (!fits) return;
     const std::span values = std::span(op.operands).first(op.access ? op.first_term() : op.operands.size());
     fits = std::none_of(values.begin(), values.end(), [&](const Value* v) { return is_variable(*v, nest); });
-    if (op.access) fits = fits && lies_flat(op, nest, equal, wanted);
+    if (op.access) fits = fits && lies_flat(op, nest, equal, flat);
   });
-  return fits;
+  return fits && (nest.size() > 1 || flat.columns);
 }
 
 /// Does the entry that the graph is given have rows of these lengths? Others, for which that is otherwise, decline.
-bool is_given(ir::Graph& graph, const Nest& nest, const std::vector<Wanted>& wanted) {
-  if (wanted.empty()) return true;
+bool is_given(ir::Graph& graph, const Nest& nest, const Flat& flat) {
+  if (flat.wanted.empty()) return true;
   Builder b(graph);
   b.set_loc(nest[0]->loc);
   b.set_before(nest[0]);
   Value* all = nullptr;
-  for (const auto& [view, dim, loop] : wanted) {
-    Value* alike = b.op(Opcode::eq_, {b.dim(view, dim), loop->operands[1]});
+  for (const auto& [view, dim, loop] : flat.wanted) {
+    Value* alike = b.op(Opcode::eq_, {b.dim(view, dim), loop ? loop->operands[1] : b.i64(1)});
     all = all ? b.op(Opcode::and_, {all, alike}) : alike;
+  }
+  if (flat.columns) {
+    const std::optional<ir::Formula> formula = ir::Formula::of(all, graph);
+    if (!formula || graph.given.empty() || (*formula)(graph.given.data()) == 0) return false;
   }
   return settle(graph, *all) == true;
 }
@@ -211,8 +249,9 @@ void flatten(ir::Graph& graph, const Nest& nest) {
     // Other terms are those of the dimensions in front.
     const auto terms = op.terms();
     for (size_t t = 0; t < terms.size(); ++t) {
-      if (!is_variable(*terms[t], nest) || terms[t] == variable) continue;
+      if (!is_variable(*terms[t], nest)) continue;
       for (ir::Access::Row& coefs : op.access->coef) coefs[t] = 0;
+      if (terms[t] == variable) op.access->coef[by_speed(*op.view(), 0)][t] = 1;
     }
   });
   if (Op* poll = poll_of(nest); poll && poll->parent != &body_of(last)) {
@@ -225,19 +264,24 @@ void flatten(ir::Graph& graph, const Nest& nest) {
   last.operands[1] = all_iterations(b, nest);
   last.operands[0] = first.operands[0];
   last.operands[2] = first.operands[2];
+  for (size_t k = 0; k < carried_count(last); ++k)
+    last.operands[first_init(last) + k] = first.operands[first_init(first) + k];
   for (const Op* loop : nest) {
     last.loop->parallel |= loop->loop->parallel;
     last.loop->annotated |= loop->loop->annotated;
   }
   last.loop->threads = first.loop->threads;
-  const ir::LocId loc = last.loc;
-  last.parent->remove(&last);
-  first.parent->insert_before(&first, &last);
-  first.parent->remove(&first);
-  for (const Op* loop : nest) {
-    if (loop != &last) ir::replace_uses(graph, induction(*loop), last.operands[0]);
+  if (&first != &last) {
+    last.parent->remove(&last);
+    first.parent->insert_before(&first, &last);
+    first.parent->remove(&first);
+    for (size_t k = 0; k < carried_count(first); ++k) ir::replace_uses(graph, first.results[k], last.results[k]);
+    for (const Op* loop : nest) {
+      if (loop != &last) ir::replace_uses(graph, induction(*loop), last.operands[0]);
+    }
   }
-  remark(graph, ir::Severity::note, kStage, loc, "rows follow each other in memory: all are one");
+  remark(graph, ir::Severity::note, kStage, last.loc,
+         nest.size() > 1 ? "rows follow each other in memory: all are one" : "arrays of one column are rows");
 }
 
 bool run(ir::Graph& graph, ir::Block& block) {
@@ -246,10 +290,10 @@ bool run(ir::Graph& graph, ir::Block& block) {
     next = op->next;
     if (is_for(*op)) {
       const Nest nest = nest_of(*op);
-      std::vector<Wanted> wanted;
-      if (is_flat(nest, wanted) && tells_one_state(poll_of(nest), nest)) {
-        changed |= !wanted.empty();
-        if (is_given(graph, nest, wanted)) {
+      Flat flat;
+      if (is_flat(nest, flat) && tells_one_state(poll_of(nest), nest)) {
+        changed |= !flat.wanted.empty();
+        if (is_given(graph, nest, flat)) {
           flatten(graph, nest);
           changed = true;
           continue;

@@ -86,6 +86,48 @@ def planes(x, y, z):
                 y[k, i, j] = x[k, i, j] - z[k - 1, i, j]
 
 
+def first_columns(x, y, z):
+    # pragma parallel for simd
+    for i in range(x.shape[0]):
+        y[i, 0] = x[i, 0] * 2 + z[i, 0]
+
+
+def column_between(x, y, z):
+    # pragma 0=>parallel 1=>simd
+    y[:, 0, :] = 2 * x[:, 0, :] + z[:, 0, :]
+
+
+def summed(x, y, z):
+    # pragma 0=>parallel 1=>simd
+    s = np.sum(x * y)
+    # pragma 0=>parallel 1=>simd
+    y[...] = z + s
+    # pragma 0=>parallel 1=>simd
+    m = np.max(y)
+    return s + m
+
+
+def summed_by_loops(x, y, z):
+    s = 0.0
+    count = 0
+    # pragma parallel for reduction(+:s,count)
+    for i in range(x.shape[0]):
+        # pragma simd reduction(+:s,count)
+        for j in range(x.shape[1]):
+            s += x[i, j] * y[i, j]
+            count += 1
+    return s, count
+
+
+def summed_in_rows(x, y, z):
+    s = 0.0
+    for i in range(x.shape[0]):
+        # pragma simd
+        for j in range(3):
+            s += x[i, j] * z[i, j]
+    return s
+
+
 NUMBERS = itertools.count(1 << 40)
 
 
@@ -109,7 +151,8 @@ def same(function, compiled, arrays, what):
     with np.errstate(all="ignore"):
         result = function(*want)
     got = compiled(*arrays)
-    for a, b in zip([*arrays, got], [*want, result], strict=True):
+    np.testing.assert_array_equal(got, result, what)
+    for a, b in zip(arrays, want, strict=True):
         np.testing.assert_array_equal(a, b, what)
 
 
@@ -119,17 +162,25 @@ CASES = [
     *itertools.product((chosen, by_loops), DTYPES),
     *itertools.product((added, returned, beside_rows, of_three, in_order, growing, planes), (*DTYPES, "complex128")),
     *itertools.product((numbered,), ("float64", "float32", "int32", "float16", "complex128")),
+    *itertools.product((first_columns, column_between), (*DTYPES, "complex128")),
+    *itertools.product((summed, summed_by_loops, summed_in_rows), ("float64", "float32", "int32")),
 ]
 
 
 @pytest.mark.parametrize(("function", "dtype"), CASES)
 def test_answers(function, dtype):
-    shapes = [(2, 3, 5), (4, 4, 16), (3, 30, 3)] if function is planes else SHAPES
+    shapes = SHAPES
+    if function is planes:
+        shapes = [(2, 3, 5), (4, 4, 16), (3, 30, 3)]
+    elif function is column_between:
+        shapes = [(5, 1, 7), (40, 1, 3), (40, 2, 3), (7, 1, 1), (1, 1, 1)]
     for rooms in ((0, 0, 0), (0, 1, 0), (2, 2, 2), (0, 0, 5)):
         for orders in ("CCC", "FFF", "CCF"):
             compiled = compiled_anew(function)
             for shape in shapes:
-                if (function in (of_three, in_order) and shape[1] < 3) or (function is beside_rows and 0 in shape):
+                if (function in (of_three, in_order, summed_in_rows) and shape[1] < 3) or (
+                    function in (beside_rows, first_columns, summed) and 0 in shape
+                ):
                     continue
                 arrays = [
                     array(dtype, shape, room, order, k)
@@ -171,3 +222,18 @@ def test_rows_are_one_loop(function):
         same(function, compiled, arrays, "narrow after wide")
         same(function, compiled, [arrays[0], wider, arrays[2]], "and wide again")
         assert "rows follow each other in memory" in str(appy.explain(compiled))
+
+
+@pytest.mark.parametrize("function", [added, first_columns, column_between])
+def test_one_column_is_a_row(function):
+    shape = (300, 1, 1) if function is column_between else (300, 1)
+    arrays = [array("float32", shape, 0, "C", k) for k in range(3)]
+    compiled = compiled_anew(function)
+    compiled(*arrays)
+    assert "arrays of one column are rows" in str(appy.explain(compiled))
+    compiled = compiled_anew(function)
+    wider = [array("float32", (*shape[:-1], 3), 0, "C", k) for k in range(3)]
+    same(function, compiled, wider, "three columns")
+    assert "arrays of one column are rows" not in str(appy.explain(compiled))
+    same(function, compiled, arrays, "one column after three")
+    same(function, compiled, wider, "and three again")

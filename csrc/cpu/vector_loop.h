@@ -122,7 +122,11 @@ class VectorLoop : private Lanes {
 
   // Results (vector_reduce.cpp).
   void reduce(std::span<const x86::Reg> carried);
-  void reduce_followers(std::span<const x86::Reg> carried);
+  /// A minimum or maximum, and what follows it: of the best lanes the one that the tie decides for. All lanes began with
+  /// what was there before the loop.
+  void reduce_group(size_t leader, std::span<const x86::Reg> carried);
+  void merge_group(size_t leader, std::span<const size_t> followers);
+  bool moves_with_followers(size_t leader) const;
   /// Sums and products of one type, as many at a time as there are lanes; says which it did.
   std::vector<bool> reduce_together(std::span<const x86::Reg> carried);
   /// Combines what the lanes of an accumulator make with what was there before the loop.

@@ -1,5 +1,6 @@
 // What a simd loop leaves: its accumulators, combined.
 #include <algorithm>
+#include <map>
 
 #include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
@@ -78,12 +79,11 @@ void VectorLoop::reduce(std::span<const x86::Reg> carried) {
   level_ = f_.depth();
   f_.push_level(loop_);
   level_ = f_.depth();
-  bool group = false;
   const std::vector<bool> done = reduce_together(carried);
   for (size_t k = 0; k < carried.size(); ++k) {
     if (done[k]) continue;
     if (in_group(k)) {
-      group = true;
+      if (loop_.loop->carried[k].tie >= 0) reduce_group(k, carried);
       continue;
     }
     const Combiner c = loop_.loop->carried[k].combiner;
@@ -97,55 +97,80 @@ void VectorLoop::reduce(std::span<const x86::Reg> carried) {
     }
     add_up(k, across_lanes(opcode_of(c), t, accumulators_[k][0]), carried[k]);
   }
-  if (group) reduce_followers(carried);
   f_.pop_level();
 }
 
-void VectorLoop::reduce_followers(std::span<const x86::Reg> carried) {
-  std::vector<size_t> members;
-  std::vector<int> place(carried.size(), -1);
-  for (size_t k = 0; k < carried.size(); ++k) {
-    if (!in_group(k)) continue;
-    place[k] = static_cast<int>(members.size());
-    members.push_back(k);
-  }
-  ir::Loop group;
-  std::vector<DType> types;
-  std::vector<x86::Reg> best, other;
-  const auto vectors = static_cast<int>(accumulators_[members[0]].size());
-  // A vector of narrow elements is written as a whole register.
-  const auto room = [&](size_t i) { return scratch(16 + static_cast<int>(i), vectors * bytes(types[i]) + kCacheLine); };
-  for (size_t k : members) {
-    ir::Carried c = loop_.loop->carried[k];
-    if (c.leader >= 0) c.leader = place[static_cast<size_t>(c.leader)];
-    if (c.tie >= 0) c.tie = place[static_cast<size_t>(c.tie)];
-    group.carried.push_back(c);
-    const DType t = loop_.results[k]->type.dtype;
-    types.push_back(t);
-    best.push_back(carried[k]);
-    other.push_back(f_.new_reg(t));
-    const size_t i = types.size() - 1;
-    for (size_t u = 0; u < accumulators_[k].size(); ++u) {
-      x86::Mem slot = room(i);
-      slot.addOffset(static_cast<int64_t>(u) * bytes(t));
-      spill(t, accumulators_[k][u], slot);
+bool VectorLoop::moves_with_followers(size_t leader) const {
+  // Of equal zeros the sign is that of the one that won.
+  const Combiner c = loop_.loop->carried[leader].combiner;
+  return (c == Combiner::pymin_ || c == Combiner::pymax_) && is_float(loop_.results[leader]->type.dtype);
+}
+
+void VectorLoop::merge_group(size_t leader, std::span<const size_t> followers) {
+  const std::vector<ir::Carried>& carried = loop_.loop->carried;
+  const auto type = [this](size_t k) { return loop_.results[k]->type.dtype; };
+  const DType t = type(leader);
+  const Combiner by = carried[leader].combiner;
+  const auto tie = static_cast<size_t>(carried[leader].tie);
+  const bool least = by == Combiner::pymin_ || by == Combiner::minimum_;
+  const bool nan_wins = is_float(t) && (by == Combiner::minimum_ || by == Combiner::maximum_);
+  for (size_t u = 1; u < accumulators_[leader].size(); ++u) {
+    const x86::Reg a = accumulators_[leader][0], b = accumulators_[leader][u];
+    x86::Reg better = compare(least ? Opcode::lt_ : Opcode::gt_, t, b, a), equal = compare(Opcode::eq_, t, a, b);
+    if (nan_wins) {
+      const x86::Reg x = compare(Opcode::isnan_, t, a, a), y = compare(Opcode::isnan_, t, b, b);
+      better = mask_or(better, mask_andn(y, x));
+      equal = mask_or(equal, mask_and(x, y));
+    }
+    std::map<Combiner, x86::Reg> take;
+    for (size_t f : followers) {
+      x86::Reg& mask = take[carried[f].combiner];
+      if (mask.isValid()) continue;
+      const Opcode before = carried[f].combiner == Combiner::follow_first_ ? Opcode::lt_ : Opcode::gt_;
+      const x86::Reg decides = compare(before, type(tie), accumulators_[tie][u], accumulators_[tie][0]);
+      mask = mask_or(better, mask_and(equal, decides));
+    }
+    for (size_t f : followers) blend_into(type(f), accumulators_[f][0], take[carried[f].combiner], accumulators_[f][u]);
+    if (moves_with_followers(leader)) {
+      blend_into(t, a, take[carried[tie].combiner], b);
+    } else {
+      elementwise(opcode_of(by), t, a, b, a);
     }
   }
-  const int count = vectors * lanes_;
-  x86::Gp lane = cc_.newGpq();
-  asmjit::Label again = cc_.newLabel();
-  cc_.xor_(lane.r32(), lane.r32());
-  cc_.bind(again);
-  for (size_t i = 0; i < members.size(); ++i) {
-    x86::Mem slot = room(i);
-    const int size = ir::size_of(types[i]);
-    slot.setIndex(lane, size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0);
-    f_.load_scalar(types[i], other[i], slot);
+}
+
+void VectorLoop::reduce_group(size_t leader, std::span<const x86::Reg> carried) {
+  const auto combiner = [this](size_t k) { return loop_.loop->carried[k].combiner; };
+  const auto type = [this](size_t k) { return loop_.results[k]->type.dtype; };
+  const auto tie = static_cast<size_t>(loop_.loop->carried[leader].tie);
+  std::vector<size_t> followers;
+  for (size_t k = 0; k < carried.size(); ++k) {
+    if (ir::is_follower(combiner(k)) && loop_.loop->carried[k].leader == static_cast<int>(leader))
+      followers.push_back(k);
   }
-  f_.combine(group, types, best, other);
-  cc_.inc(lane);
-  cc_.cmp(lane, count);
-  cc_.jb(again);
+  merge_group(leader, followers);
+  const DType t = type(leader);
+  const x86::Reg all = accumulators_[leader][0], ties = accumulators_[tie][0];
+  const x86::Reg best = across_lanes(opcode_of(combiner(leader)), t, all);
+  // Where one is not a number all are, or that is the best.
+  x86::Reg candidates = compare(Opcode::eq_, t, all, broadcast_reg(t, best));
+  if (is_float(t)) candidates = mask_or(candidates, compare(Opcode::isnan_, t, all, all));
+  if (!moves_with_followers(leader)) f_.move(carried[leader], best);
+  for (const Combiner c : {Combiner::follow_first_, Combiner::follow_last_}) {
+    if (std::none_of(followers.begin(), followers.end(), [&](size_t f) { return combiner(f) == c; })) continue;
+    const bool first = c == Combiner::follow_first_;
+    const x86::Vec none = broadcast_bits(8, static_cast<uint64_t>(first ? INT64_MAX : INT64_MIN));
+    const x86::Reg kept = blend(type(tie), candidates, ties, sized(none, bytes(type(tie))));
+    const x86::Reg decides = across_lanes(first ? Opcode::pymin_ : Opcode::pymax_, type(tie), kept);
+    const x86::Reg won = mask_and(candidates, compare(Opcode::eq_, type(tie), ties, broadcast_reg(type(tie), decides)));
+    x86::Gp lane = cc_.newGpq();
+    mask_bits(lane, won);
+    cc_.tzcnt(lane, lane);
+    for (size_t f : followers) {
+      if (combiner(f) == c) f_.move(carried[f], f == tie ? decides : extract(type(f), accumulators_[f][0], lane));
+    }
+    if (combiner(tie) == c && moves_with_followers(leader)) f_.move(carried[leader], extract(t, all, lane));
+  }
 }
 
 }  // namespace appy::cpu

@@ -108,7 +108,7 @@ bool carries_on(const Op& outer, const Op& inner) {
   return true;
 }
 
-/// The loop, and those that each is all of the one around, but for polls.
+/// The loop, and those that each is all of the one around, but for polls and what is computed from its variable.
 Nest nest_of(Op& outermost) {
   Nest nest;
   for (Op* loop = &outermost; loop && counts_from_zero(*loop);) {
@@ -116,7 +116,7 @@ Nest nest_of(Op& outermost) {
     nest.push_back(loop);
     Op* inner = nullptr;
     for (Op* op = body_of(*loop).first; op != body_of(*loop).last; op = op->next) {
-      if (op->code == Opcode::poll_) continue;
+      if (op->code == Opcode::poll_ || (ir::is_pure(op->code) && op->blocks.empty())) continue;
       if (inner || !is_for(*op)) return nest;
       inner = op;
     }
@@ -127,6 +127,20 @@ Nest nest_of(Op& outermost) {
 
 bool is_variable(const Value& v, const Nest& nest) {
   return std::any_of(nest.begin(), nest.end(), [&](const Op* loop) { return induction(*loop) == &v; });
+}
+
+/// Is it the number of the iteration, (i * n + j) * m + k, of the loops up to this one?
+bool is_number(const Value& v, const Nest& nest, size_t loop, const Equal& equal) {
+  if (loop == 0) return &v == induction(*nest[0]);
+  if (!v.op || v.op->code != Opcode::add_) return false;
+  const Value &a = *v.op->operands[0], &b = *v.op->operands[1];
+  const Value* variable = induction(*nest[loop]);
+  const Value& rows = &a == variable ? b : a;
+  if ((&a != variable && &b != variable) || !rows.op || rows.op->code != Opcode::mul_) return false;
+  const Length length = length_of(*nest[loop]->operands[1]);
+  const Value &x = *rows.op->operands[0], &y = *rows.op->operands[1];
+  return (equal(length_of(y), length) && is_number(x, nest, loop - 1, equal)) ||
+         (equal(length_of(x), length) && is_number(y, nest, loop - 1, equal));
 }
 
 /// That a dimension of an array is as long as a loop, or of one element where there is no loop.
@@ -141,6 +155,7 @@ struct Wanted {
 struct Flat {
   std::vector<Wanted> wanted;  // what nobody knows to be so
   bool columns = false;        // an array has dimensions of one element behind those that the loops are in
+  std::vector<Op*> numbers;    // each is the number of the iteration
 };
 
 /// The dimension that varies fastest (0), slower ones, and so on.
@@ -191,10 +206,19 @@ bool is_flat(const Nest& nest, Flat& flat) {
   const Equal equal(*nest[0]);
   bool fits = std::all_of(nest.begin(), nest.end(),
                           [&](const Op* loop) { return visible_before(*loop->operands[1], *nest[0]); });
-  ir::walk(body_of(last), [&](const Op& op) {
+  // Of what is computed for a row only the number of its first element is of use.
+  const auto is_of_rows = [&](const Value* v) {
+    return (nest.size() > 1 && is_variable(*v, nest)) ||
+           (ir::defined_outside(*v, body_of(last)) && !ir::defined_outside(*v, body_of(*nest[0])));
+  };
+  ir::walk(body_of(last), [&](Op& op) {
     if (!fits) return;
+    if (op.result() && is_number(*op.result(), nest, nest.size() - 1, equal)) {
+      flat.numbers.push_back(&op);
+      return;
+    }
     const std::span values = std::span(op.operands).first(op.access ? op.first_term() : op.operands.size());
-    fits = std::none_of(values.begin(), values.end(), [&](const Value* v) { return is_variable(*v, nest); });
+    fits = std::none_of(values.begin(), values.end(), is_of_rows);
     if (op.access) fits = fits && lies_flat(op, nest, equal, flat);
   });
   return fits && (nest.size() > 1 || flat.columns);
@@ -241,9 +265,13 @@ bool tells_one_state(const Op* poll, const Nest& nest) {
                               [&](const Value* v) { return ir::defined_outside(*v, body_of(*nest[0])); });
 }
 
-void flatten(ir::Graph& graph, const Nest& nest) {
+void flatten(ir::Graph& graph, const Nest& nest, const Flat& flat) {
   Op &first = *nest[0], &last = *nest.back();
   Value* variable = induction(last);
+  for (Op* number : flat.numbers) {
+    ir::replace_uses(graph, number->result(), variable);
+    number->parent->remove(number);
+  }
   ir::walk(body_of(last), [&](Op& op) {
     if (!op.access) return;
     // Other terms are those of the dimensions in front.
@@ -294,7 +322,7 @@ bool run(ir::Graph& graph, ir::Block& block) {
       if (is_flat(nest, flat) && tells_one_state(poll_of(nest), nest)) {
         changed |= !flat.wanted.empty();
         if (is_given(graph, nest, flat)) {
-          flatten(graph, nest);
+          flatten(graph, nest, flat);
           changed = true;
           continue;
         }

@@ -1,6 +1,7 @@
 // Reduction recognition: how each carried value of a parallel or simd loop depends on the iterations (combiners.def).
 // A loop with a value that is an ordinary recurrence loses its permission.
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -315,7 +316,11 @@ class Classifier {
     }
     const Combiner follow = order->strict ? Combiner::follow_first_ : Combiner::follow_last_;
     const auto at = static_cast<int>(k);
-    const auto tie = static_cast<int>(shadow(chain, iteration_key(), least(), "tie"));
+    const auto key = std::find_if(followers.begin(), followers.end(), [&](const Chain& f) { return is_key(f); });
+    // A partial result that is as good as another one has been updated as that has, where each update is better.
+    const auto tie = order->strict && key != followers.end()
+                         ? static_cast<int>(key->index())
+                         : static_cast<int>(shadow(chain, iteration_key(), least(), "tie"));
     carried(static_cast<size_t>(tie)) = {follow, at};
     set(k, {order->combiner, -1, tie});
     for (const Chain& f : followers) set(f.index(), {follow, at});
@@ -381,6 +386,34 @@ class Classifier {
     carried(static_cast<size_t>(at)) = {Combiner::maximum_, -1, tie};
     carried(static_cast<size_t>(tie)) = {Combiner::follow_last_, at};
     for (size_t f : followers) set(f, {Combiner::follow_last_, at});
+  }
+
+  /// Each update is a number that grows from iteration to iteration.
+  bool is_key(const Chain& chain) const {
+    if (loop_.results[chain.index()]->type != ir::scalar(DType::i64_) || chain.combiner() != Combiner::recur_)
+      return false;
+    return std::all_of(chain.merges().begin(), chain.merges().end(), [&](const Merge& m) { return grows(*m.update); });
+  }
+
+  /// Is it greater in every later iteration, whatever inner loops have done? So is i + c, and with inner loops over
+  /// whole rows the number of an element, i * columns + j.
+  bool grows(const Value& v) const {
+    if (&v == induction(loop_)) return constant(*loop_.operands[2]).value_or(0) > 0;
+    if (!v.op || v.op->code != Opcode::add_) return false;
+    for (const size_t k : {0, 1}) {
+      const Value &a = *v.op->operands[k], &b = *v.op->operands[1 - k];
+      if (ir::defined_outside(a, body_of(loop_)) && grows(b)) return true;
+      const Op* product = a.op && a.op->code == Opcode::mul_ ? a.op : nullptr;
+      const Op* inner = b.block ? b.block->owner : nullptr;
+      if (!product || !inner || !is_for(*inner) || induction(*inner) != &b) continue;
+      if (constant(*inner->operands[0]) != 0 || constant(*inner->operands[2]) != 1) continue;
+      for (const size_t m : {0, 1}) {
+        const Value &columns = *product->operands[m], &end = *inner->operands[1];
+        const bool same = &columns == &end || (constant(columns) && constant(columns) == constant(end));
+        if (same && grows(*product->operands[1 - m])) return true;
+      }
+    }
+    return false;
   }
 
   /// A number that grows from iteration to iteration.

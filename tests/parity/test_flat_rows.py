@@ -128,6 +128,47 @@ def summed_in_rows(x, y, z):
     return s
 
 
+def place_of_largest(x, y, z):
+    # pragma 0=>parallel 1=>simd
+    k = np.argmax(x)
+    # pragma 0=>parallel 1=>simd
+    j = np.argmin(y)
+    return k, j
+
+
+def place_and_neighbour(x, y, z):
+    best, at, beside = x[0, 0], -1, z[0, 0]
+    # pragma parallel for
+    for i in range(x.shape[0]):
+        # pragma simd
+        for j in range(x.shape[1]):
+            if x[i, j] > best:
+                best, at, beside = x[i, j], i * x.shape[1] + j, z[i, j]
+    return best, at, beside
+
+
+def last_place(x, y, z):
+    best, at = x[0, 0], -1
+    # pragma parallel for
+    for i in range(x.shape[0]):
+        # pragma simd
+        for j in range(x.shape[1]):
+            if x[i, j] <= best:
+                best, at = x[i, j], i * x.shape[1] + j
+    return best, at
+
+
+def places_in_rows(x, y, z):
+    best, row, column = x[0, 0], -1, -1
+    # pragma parallel for
+    for i in range(x.shape[0]):
+        # pragma simd
+        for j in range(x.shape[1]):
+            if x[i, j] < best:
+                best, row, column = x[i, j], i, j
+    return best, row, column
+
+
 NUMBERS = itertools.count(1 << 40)
 
 
@@ -163,6 +204,7 @@ CASES = [
     *itertools.product((added, returned, beside_rows, of_three, in_order, growing, planes), (*DTYPES, "complex128")),
     *itertools.product((numbered,), ("float64", "float32", "int32", "float16", "complex128")),
     *itertools.product((first_columns, column_between), (*DTYPES, "complex128")),
+    *itertools.product((place_of_largest, place_and_neighbour, last_place, places_in_rows), DTYPES),
     *itertools.product((summed, summed_by_loops, summed_in_rows), ("float64", "float32", "int32")),
 ]
 
@@ -179,7 +221,17 @@ def test_answers(function, dtype):
             compiled = compiled_anew(function)
             for shape in shapes:
                 if (function in (of_three, in_order, summed_in_rows) and shape[1] < 3) or (
-                    function in (beside_rows, first_columns, summed) and 0 in shape
+                    0 in shape
+                    and function
+                    in (
+                        beside_rows,
+                        first_columns,
+                        summed,
+                        place_of_largest,
+                        place_and_neighbour,
+                        last_place,
+                        places_in_rows,
+                    )
                 ):
                     continue
                 arrays = [
@@ -205,7 +257,7 @@ def test_overlapping_rows(function, apart):
         np.testing.assert_array_equal(memory[0], memory[1])
 
 
-@pytest.mark.parametrize("function", [added, of_three, planes])
+@pytest.mark.parametrize("function", [added, of_three, planes, summed, summed_by_loops, place_of_largest])
 def test_rows_are_one_loop(function):
     shape = (4, 10, 3) if function is planes else (40, 3)
     arrays = [array("float64", shape, 0, "C", k) for k in range(3)]
@@ -215,7 +267,7 @@ def test_rows_are_one_loop(function):
     # Of a wider array they do not.
     wider = np.zeros((*shape[:-1], 4))
     compiled = compiled_anew(function)
-    if function is not added:
+    if function in (of_three, planes):
         compiled(arrays[0], wider, arrays[2])
         assert "rows follow each other in memory" not in str(appy.explain(compiled))
         # An entry with other sizes has code of its own.

@@ -5,7 +5,8 @@
 // become one loop in lanes, of n * m iterations, over c[0, k]: rows of three elements fill vectors then, and threads
 // share few long rows evenly. The same holds of the last dimensions of an array whose first ones are the same
 // throughout, and in Fortran's order of the first ones. Sums over whole rows are those of the one loop. Dimensions of
-// one element do not count: c[i, 0] of an array with one column becomes c[0, i].
+// one element do not count: c[i, 0] of an array with one column becomes c[0, i]. The first row need not be the array's:
+// a[i + 1, j] becomes a[0, k + m], with m as a value in front of the loop.
 //
 // Rules for editors:
 // 1. Each iteration touches its own element of every array that the nest writes, so that any order will do.
@@ -90,10 +91,9 @@ class Equal {
   std::vector<std::pair<Length, Length>> pairs_;
 };
 
-bool counts_from_zero(const Op& loop) {
+bool is_plain(const Op& loop) {
   const ir::Loop& l = *loop.loop;
-  return is_simple_for(loop) && constant(*loop.operands[0]) == 0 && l.chunk == 0 && l.le == 0 &&
-         l.schedule == ir::Schedule::automatic && !l.tiles;
+  return is_simple_for(loop) && l.chunk == 0 && l.le == 0 && l.schedule == ir::Schedule::automatic && !l.tiles;
 }
 
 /// Does the inner loop go on with what the outer one carries, in as free an order, and leave it what it yields?
@@ -111,8 +111,8 @@ bool carries_on(const Op& outer, const Op& inner) {
 /// The loop, and those that each is all of the one around, but for polls and what is computed from its variable.
 Nest nest_of(Op& outermost) {
   Nest nest;
-  for (Op* loop = &outermost; loop && counts_from_zero(*loop);) {
-    if (!nest.empty() && !carries_on(*nest.back(), *loop)) return nest;
+  for (Op* loop = &outermost; loop && is_plain(*loop);) {
+    if (!nest.empty() && (constant(*loop->operands[0]) != 0 || !carries_on(*nest.back(), *loop))) return nest;
     nest.push_back(loop);
     Op* inner = nullptr;
     for (Op* op = body_of(*loop).first; op != body_of(*loop).last; op = op->next) {
@@ -151,11 +151,19 @@ struct Wanted {
   bool operator==(const Wanted&) const = default;
 };
 
+/// How many rows from that of the iteration an access is, in the dimension of the outermost loop.
+struct Shift {
+  Op* access;
+  size_t dim;
+  Affine rows;
+};
+
 /// What the accesses of a nest say of it.
 struct Flat {
   std::vector<Wanted> wanted;  // what nobody knows to be so
   bool columns = false;        // an array has dimensions of one element behind those that the loops are in
   std::vector<Op*> numbers;    // each is the number of the iteration
+  std::vector<Shift> shifts;   // of all accesses by the nest's variables
 };
 
 /// The dimension that varies fastest (0), slower ones, and so on.
@@ -163,8 +171,16 @@ size_t by_speed(const Value& view, size_t k) {
   return view.type.layout == Layout::f ? k : static_cast<size_t>(view.type.rank) - 1 - k;
 }
 
-/// The iteration's own element, row by row, or one that all of them load.
-bool lies_flat(const Op& access, const Nest& nest, const Equal& equal, Flat& flat) {
+/// An array that the nest writes is accessed in the same row everywhere.
+bool keeps_to_its_rows(const Shift& s, const Nest& nest, const Flat& flat) {
+  return std::all_of(flat.shifts.begin(), flat.shifts.end(), [&](const Shift& other) {
+    return other.access->view() != s.access->view() || (other.dim == s.dim && other.rows == s.rows) ||
+           !writes_to(body_of(*nest[0]), *s.access->view());
+  });
+}
+
+/// The iteration's own element, row by row, or one some rows away, or one that all of them load.
+bool lies_flat(Op& access, const Nest& nest, const Equal& equal, Flat& flat) {
   const Value& view = *access.view();
   const auto rank = static_cast<size_t>(view.type.rank);
   const auto terms = access.terms();
@@ -192,11 +208,18 @@ bool lies_flat(const Op& access, const Nest& nest, const Equal& equal, Flat& fla
       flat.columns = true;
     } else {
       subscript.add(*induction(*nest[--loops]), -1);
-      if (!subscript.is_constant() || subscript.constant != 0) return false;
-      if (loops > 0) want(nest[loops]);
+      if (loops > 0) {
+        if (!subscript.is_constant() || subscript.constant != 0) return false;
+        want(nest[loops]);
+        continue;
+      }
+      for (const auto& [term, coef] : subscript.terms) {
+        if (!ir::defined_outside(*term, body_of(*nest[0]))) return false;
+      }
+      flat.shifts.push_back({&access, d, subscript});
     }
   }
-  return loops == 0;
+  return loops == 0 && keeps_to_its_rows(flat.shifts.back(), nest, flat);
 }
 
 bool is_flat(const Nest& nest, Flat& flat) {
@@ -242,11 +265,31 @@ bool is_given(ir::Graph& graph, const Nest& nest, const Flat& flat) {
   return settle(graph, *all) == true;
 }
 
-/// The number of iterations of all loops; each but the first has no fewer than none, as an extent.
-Value* all_iterations(Builder& b, const Nest& nest) {
-  Value* all = nest[0]->operands[1];
-  for (size_t k = 1; k < nest.size(); ++k) all = b.op(Opcode::mul_, {all, nest[k]->operands[1]});
-  return all;
+/// So many times the iterations of all loops but the first, which as extents are no fewer than none.
+Value* elements_of_rows(Builder& b, const Nest& nest, Value* rows) {
+  if (constant(*rows) == 0) return rows;
+  for (size_t k = 1; k < nest.size(); ++k) rows = b.op(Opcode::mul_, {rows, nest[k]->operands[1]});
+  return rows;
+}
+
+/// The subscript goes along memory by what the loop counts, from the element where the nest's first rows are.
+void follow(Builder& b, const Nest& nest, const Shift& shift) {
+  Op& op = *shift.access;
+  ir::Access& access = *op.access;
+  const size_t fastest = by_speed(*op.view(), 0);
+  const auto terms = op.terms();
+  for (size_t t = 0; t < terms.size(); ++t) {
+    if (!is_variable(*terms[t], nest)) continue;
+    for (ir::Access::Row& coefs : access.coef) coefs[t] = 0;
+    if (terms[t] == induction(*nest.back())) access.coef[fastest][t] = 1;
+  }
+  if (shift.dim == fastest || (shift.rows.is_constant() && shift.rows.constant == 0)) return;
+  access.offset[shift.dim] = 0;
+  for (int64_t& coef : access.coef[shift.dim]) coef = 0;
+  op.operands.push_back(elements_of_rows(b, nest, emit(b, shift.rows)));
+  ++access.terms;
+  for (ir::Access::Row& coefs : access.coef) coefs.push_back(0);
+  access.coef[fastest].back() = 1;
 }
 
 /// The innermost poll, or null.
@@ -272,16 +315,6 @@ void flatten(ir::Graph& graph, const Nest& nest, const Flat& flat) {
     ir::replace_uses(graph, number->result(), variable);
     number->parent->remove(number);
   }
-  ir::walk(body_of(last), [&](Op& op) {
-    if (!op.access) return;
-    // Other terms are those of the dimensions in front.
-    const auto terms = op.terms();
-    for (size_t t = 0; t < terms.size(); ++t) {
-      if (!is_variable(*terms[t], nest)) continue;
-      for (ir::Access::Row& coefs : op.access->coef) coefs[t] = 0;
-      if (terms[t] == variable) op.access->coef[by_speed(*op.view(), 0)][t] = 1;
-    }
-  });
   if (Op* poll = poll_of(nest); poll && poll->parent != &body_of(last)) {
     poll->parent->remove(poll);
     body_of(last).insert_before(body_of(last).last, poll);
@@ -289,8 +322,9 @@ void flatten(ir::Graph& graph, const Nest& nest, const Flat& flat) {
   Builder b(graph);
   b.set_loc(first.loc);
   b.set_before(&first);
-  last.operands[1] = all_iterations(b, nest);
-  last.operands[0] = first.operands[0];
+  for (const Shift& shift : flat.shifts) follow(b, nest, shift);
+  last.operands[0] = elements_of_rows(b, nest, first.operands[0]);
+  last.operands[1] = elements_of_rows(b, nest, first.operands[1]);
   last.operands[2] = first.operands[2];
   for (size_t k = 0; k < carried_count(last); ++k)
     last.operands[first_init(last) + k] = first.operands[first_init(first) + k];

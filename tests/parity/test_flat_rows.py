@@ -169,6 +169,41 @@ def places_in_rows(x, y, z):
     return best, row, column
 
 
+def differences(x, y, z):
+    # pragma 0=>parallel 1=>simd
+    d = x[1:] - x[:-1]
+    # pragma 0=>parallel 1=>simd
+    y[1:-1] = x[2:] + x[:-2] - z[1:-1]
+    # pragma 0=>parallel 1=>simd
+    y[2:] += z[1:-1]
+    return d
+
+
+def of_both_sides(x, y, z):
+    # pragma parallel for
+    for i in range(1, x.shape[0] - 1):
+        # pragma simd
+        for j in range(x.shape[1]):
+            y[i, j] = x[i + 1, j] - x[i - 1, j] + z[i, j]
+
+
+def moved(x, y, z):
+    # pragma 0=>parallel 1=>simd
+    y[1:] = y[:-1] + x[1:]
+    for i in range(2, x.shape[0]):
+        # pragma simd
+        for j in range(x.shape[1]):
+            y[i, j] = y[i - 2, j] + z[i, j]
+
+
+def sums_of_some_rows(x, y, z):
+    # pragma 0=>parallel 1=>simd
+    s = np.sum(x[1:] * z[:-1])
+    # pragma 0=>parallel 1=>simd
+    k = np.argmax(x[2:])
+    return s, k
+
+
 NUMBERS = itertools.count(1 << 40)
 
 
@@ -205,7 +240,8 @@ CASES = [
     *itertools.product((numbered,), ("float64", "float32", "int32", "float16", "complex128")),
     *itertools.product((first_columns, column_between), (*DTYPES, "complex128")),
     *itertools.product((place_of_largest, place_and_neighbour, last_place, places_in_rows), DTYPES),
-    *itertools.product((summed, summed_by_loops, summed_in_rows), ("float64", "float32", "int32")),
+    *itertools.product((differences, of_both_sides, moved), (*DTYPES, "complex128")),
+    *itertools.product((summed, sums_of_some_rows, summed_by_loops, summed_in_rows), ("float64", "float32", "int32")),
 ]
 
 
@@ -233,6 +269,8 @@ def test_answers(function, dtype):
                         places_in_rows,
                     )
                 ):
+                    continue
+                if function is sums_of_some_rows and (shape[0] < 3 or 0 in shape):
                     continue
                 arrays = [
                     array(dtype, shape, room, order, k)

@@ -4,9 +4,9 @@
 //
 // become one loop in lanes, of n * m iterations, over c[0, k]: rows of three elements fill vectors then, and threads
 // share few long rows evenly. The same holds of the last dimensions of an array whose first ones are the same
-// throughout, and in Fortran's order of the first ones. Sums over whole rows are those of the one loop. Dimensions of
-// one element do not count: c[i, 0] of an array with one column becomes c[0, i]. The first row need not be the array's:
-// a[i + 1, j] becomes a[0, k + m], with m as a value in front of the loop.
+// throughout, and in Fortran's order of the first ones, whichever of the loops is the inner one. Sums over whole rows
+// are those of the one loop. Dimensions of one element do not count: c[i, 0] of an array with one column becomes c[0,
+// i]. The first row need not be the array's: a[i + 1, j] becomes a[0, k + m], with m as a value in front of the loop.
 //
 // Rules for editors:
 // 1. Each iteration touches its own element of every array that the nest writes, so that any order will do.
@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ir/builder.h"
@@ -160,6 +161,8 @@ struct Shift {
 
 /// What the accesses of a nest say of it.
 struct Flat {
+  explicit Flat(Nest slowest_first) : order(std::move(slowest_first)) {}
+  Nest order;                  // the loops, first that whose dimension varies slowest in memory
   std::vector<Wanted> wanted;  // what nobody knows to be so
   bool columns = false;        // an array has dimensions of one element behind those that the loops are in
   std::vector<Op*> numbers;    // each is the number of the iteration
@@ -187,7 +190,7 @@ bool lies_flat(Op& access, const Nest& nest, const Equal& equal, Flat& flat) {
   if (std::none_of(terms.begin(), terms.end(), [&](const Value* v) { return is_variable(*v, nest); }))
     return access.code == Opcode::load_ && !writes_to(body_of(*nest[0]), view);
   if (view.type.layout != Layout::c && view.type.layout != Layout::f) return false;
-  size_t loops = nest.size();  // whose dimensions were not met yet
+  size_t loops = flat.order.size();  // whose dimensions were not met yet
   for (size_t k = 0; k < rank; ++k) {
     const size_t d = by_speed(view, k);
     const auto dim = static_cast<int>(d);
@@ -207,10 +210,10 @@ bool lies_flat(Op& access, const Nest& nest, const Equal& equal, Flat& flat) {
       want(nullptr);
       flat.columns = true;
     } else {
-      subscript.add(*induction(*nest[--loops]), -1);
+      subscript.add(*induction(*flat.order[--loops]), -1);
       if (loops > 0) {
         if (!subscript.is_constant() || subscript.constant != 0) return false;
-        want(nest[loops]);
+        want(flat.order[loops]);
         continue;
       }
       for (const auto& [term, coef] : subscript.terms) {
@@ -220,6 +223,15 @@ bool lies_flat(Op& access, const Nest& nest, const Equal& equal, Flat& flat) {
     }
   }
   return loops == 0 && keeps_to_its_rows(flat.shifts.back(), nest, flat);
+}
+
+/// May inner loops be the outer ones? Accesses permit that where they lie flat.
+bool has_any_order(const Nest& nest) {
+  if (nest.size() < 2 || constant(*nest[0]->operands[0]) != 0) return false;
+  const std::vector<ir::Carried>& carried = nest[0]->loop->carried;
+  return std::all_of(carried.begin(), carried.end(), [](const ir::Carried& c) {
+    return c.leader < 0 && c.tie < 0 && c.combiner != ir::Combiner::recur_ && c.combiner != ir::Combiner::last_;
+  });
 }
 
 bool is_flat(const Nest& nest, Flat& flat) {
@@ -236,7 +248,7 @@ bool is_flat(const Nest& nest, Flat& flat) {
   };
   ir::walk(body_of(last), [&](Op& op) {
     if (!fits) return;
-    if (op.result() && is_number(*op.result(), nest, nest.size() - 1, equal)) {
+    if (op.result() && flat.order == nest && is_number(*op.result(), nest, nest.size() - 1, equal)) {
       flat.numbers.push_back(&op);
       return;
     }
@@ -266,14 +278,14 @@ bool is_given(ir::Graph& graph, const Nest& nest, const Flat& flat) {
 }
 
 /// So many times the iterations of all loops but the first, which as extents are no fewer than none.
-Value* elements_of_rows(Builder& b, const Nest& nest, Value* rows) {
+Value* elements_of_rows(Builder& b, const Nest& order, Value* rows) {
   if (constant(*rows) == 0) return rows;
-  for (size_t k = 1; k < nest.size(); ++k) rows = b.op(Opcode::mul_, {rows, nest[k]->operands[1]});
+  for (size_t k = 1; k < order.size(); ++k) rows = b.op(Opcode::mul_, {rows, order[k]->operands[1]});
   return rows;
 }
 
 /// The subscript goes along memory by what the loop counts, from the element where the nest's first rows are.
-void follow(Builder& b, const Nest& nest, const Shift& shift) {
+void follow(Builder& b, const Nest& nest, const Nest& order, const Shift& shift) {
   Op& op = *shift.access;
   ir::Access& access = *op.access;
   const size_t fastest = by_speed(*op.view(), 0);
@@ -286,7 +298,7 @@ void follow(Builder& b, const Nest& nest, const Shift& shift) {
   if (shift.dim == fastest || (shift.rows.is_constant() && shift.rows.constant == 0)) return;
   access.offset[shift.dim] = 0;
   for (int64_t& coef : access.coef[shift.dim]) coef = 0;
-  op.operands.push_back(elements_of_rows(b, nest, emit(b, shift.rows)));
+  op.operands.push_back(elements_of_rows(b, order, emit(b, shift.rows)));
   ++access.terms;
   for (ir::Access::Row& coefs : access.coef) coefs.push_back(0);
   access.coef[fastest].back() = 1;
@@ -322,9 +334,11 @@ void flatten(ir::Graph& graph, const Nest& nest, const Flat& flat) {
   Builder b(graph);
   b.set_loc(first.loc);
   b.set_before(&first);
-  for (const Shift& shift : flat.shifts) follow(b, nest, shift);
-  last.operands[0] = elements_of_rows(b, nest, first.operands[0]);
-  last.operands[1] = elements_of_rows(b, nest, first.operands[1]);
+  for (const Shift& shift : flat.shifts) follow(b, nest, flat.order, shift);
+  Value *from = elements_of_rows(b, flat.order, flat.order[0]->operands[0]),
+        *to = elements_of_rows(b, flat.order, flat.order[0]->operands[1]);
+  last.operands[0] = from;
+  last.operands[1] = to;
   last.operands[2] = first.operands[2];
   for (size_t k = 0; k < carried_count(last); ++k)
     last.operands[first_init(last) + k] = first.operands[first_init(first) + k];
@@ -346,17 +360,25 @@ void flatten(ir::Graph& graph, const Nest& nest, const Flat& flat) {
          nest.size() > 1 ? "rows follow each other in memory: all are one" : "arrays of one column are rows");
 }
 
+std::optional<Flat> flat_of(const Nest& nest) {
+  if (!tells_one_state(poll_of(nest), nest)) return {};
+  Flat flat(nest);
+  if (is_flat(nest, flat)) return flat;
+  if (!has_any_order(nest)) return {};
+  flat = Flat(Nest(nest.rbegin(), nest.rend()));
+  return is_flat(nest, flat) ? std::optional(flat) : std::nullopt;
+}
+
 bool run(ir::Graph& graph, ir::Block& block) {
   bool changed = false;
   for (Op *op = block.first, *next; op; op = next) {
     next = op->next;
     if (is_for(*op)) {
       const Nest nest = nest_of(*op);
-      Flat flat;
-      if (is_flat(nest, flat) && tells_one_state(poll_of(nest), nest)) {
-        changed |= !flat.wanted.empty();
-        if (is_given(graph, nest, flat)) {
-          flatten(graph, nest, flat);
+      if (const std::optional<Flat> flat = flat_of(nest)) {
+        changed |= !flat->wanted.empty();
+        if (is_given(graph, nest, *flat)) {
+          flatten(graph, nest, *flat);
           changed = true;
           continue;
         }

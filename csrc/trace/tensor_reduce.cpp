@@ -298,44 +298,87 @@ std::vector<Value*> better_of(Context& c, bool max, Value* x, Value* position, s
 /// Elements whose extremum is found before positions matter: they stay in the first-level cache.
 constexpr int64_t kBlock = 2048;
 
-/// The position in a long vector: the extremum of each block, which needs no positions, then the first place of it in
-/// the best block.
-Value* position_by_blocks(Context& c, bool max, const NestLoop& loop, Value* count,
-                          const std::function<Value*(Value*)>& at) {
-  Emit e(c);
-  const Opcode extremum = max ? Opcode::maximum_ : Opcode::minimum_;
-  const auto lanes = [] {
+/// The position in a long vector, or in all of an array: the extremum of each block of rows, which needs no positions,
+/// then the first place of it in the best block.
+class PositionByBlocks {
+ public:
+  using At = std::function<Value*(Index)>;
+
+  PositionByBlocks(Context& c, bool max, std::span<Value* const> extents, At at)
+      : c_(c), e_(c), max_(max), extents_(extents), at_(std::move(at)) {
+    Value* elements = e_.i64(1);  // of a row
+    for (Value* extent : extents_.subspan(1)) elements = e_.op(Opcode::mul_, {elements, extent});
+    rows_ = e_.i64(kBlock);
+    if (extents_.size() == 1) return;
+    rows_ = e_.op(Opcode::floordiv_, {rows_, e_.op(Opcode::pymax_, {elements, e_.i64(1)})});
+    rows_ = e_.op(Opcode::pymax_, {rows_, e_.i64(1)});
+  }
+
+  Value* operator()(bool parallel) {
+    const std::vector<Value*> zeros(extents_.size(), e_.i64(0));
+    Value* const first = at_(zeros);
+    const bool real = ir::is_real(first->type.dtype);
+    Value* const identity = identity_of(c_, max_ ? Reduction::max : Reduction::min, first->type.dtype);
+    const Opcode extremum = max_ ? Opcode::maximum_ : Opcode::minimum_;
+    ir::Loop blocks;
+    blocks.parallel = parallel;
+    blocks.annotated = true;
+    Value* const inits[] = {first, e_.i64(0)};
+    Value* const more = e_.op(Opcode::add_, {extents_[0], e_.op(Opcode::sub_, {rows_, e_.i64(1)})});
+    const std::vector<Value*> found = emit_loop(
+        c_, e_.i64(0), e_.op(Opcode::floordiv_, {more, rows_}), inits, std::move(blocks),
+        [&](Value* block, std::span<Value* const> best) {
+          Value* x = of_block(block, identity, [&](Index i, Value* now) { return e_.op(extremum, {now, at_(i)}); });
+          return better_of(c_, max_, x, block, best);
+        });
+    Value* const count = count_of(c_, extents_);
+    return of_block(found[1], count, [&](Index i, Value* now) {
+      Value* x = at_(i);
+      Value* here = e_.op(Opcode::eq_, {x, found[0]});
+      if (real) here = e_.op(Opcode::or_, {here, e_.op(Opcode::isnan_, {x})});
+      return e_.op(Opcode::pymin_, {now, e_.select(here, flat_index(e_, extents_, i), count)});
+    });
+  }
+
+ private:
+  using Step = std::function<Value*(Index, Value* now)>;
+
+  Value* of_block(Value* block, Value* init, const Step& step) {
+    Value* const first = e_.op(Opcode::mul_, {block, rows_});
+    Value* const end = e_.op(Opcode::pymin_, {e_.op(Opcode::add_, {first, rows_}), extents_[0]});
+    return nest({}, first, end, init, step);
+  }
+
+  /// The loops from this dimension on: by one worker, the last one in lanes.
+  Value* nest(const std::vector<Value*>& outer, Value* from, Value* to, Value* init, const Step& step) {
+    const size_t inner = outer.size() + 1;
+    const bool last = inner == extents_.size();
     ir::Loop attributes;
-    attributes.simd = attributes.annotated = true;
-    return attributes;
-  };
-  const auto end_of = [&](Value* first) {
-    return e.op(Opcode::pymin_, {e.op(Opcode::add_, {first, e.i64(kBlock)}), count});
-  };
-  Value* const first = at(e.i64(0));
-  const bool real = ir::is_real(first->type.dtype);
-  ir::Loop blocks;
-  blocks.parallel = loop.parallel;
-  blocks.annotated = true;
-  Value* const inits[] = {first, e.i64(0)};
-  const std::vector<Value*> found = emit_loop(
-      c, e.i64(0), count, inits, std::move(blocks),
-      [&](Value* block, std::span<Value* const> best) {
-        Value* const identity[] = {identity_of(c, max ? Reduction::max : Reduction::min, first->type.dtype)};
-        Value* const x =
-            emit_loop(c, block, end_of(block), identity, lanes(), [&](Value* i, std::span<Value* const> now) {
-              return std::vector<Value*>{e.op(extremum, {now[0], at(i)})};
-            })[0];
-        return better_of(c, max, x, block, best);
-      },
-      kBlock);
-  Value* const none[] = {count};
-  return emit_loop(c, found[1], end_of(found[1]), none, lanes(), [&](Value* i, std::span<Value* const> now) {
-    Value* x = at(i);
-    Value* here = e.op(Opcode::eq_, {x, found[0]});
-    if (real) here = e.op(Opcode::or_, {here, e.op(Opcode::isnan_, {x})});
-    return std::vector<Value*>{e.op(Opcode::pymin_, {now[0], e.select(here, i, count)})};
-  })[0];
+    attributes.annotated = true;
+    (last ? attributes.simd : attributes.parallel) = true;
+    if (!last) attributes.threads = 1;
+    Value* const inits[] = {init};
+    return emit_loop(c_, from, to, inits, std::move(attributes), [&](Value* i, std::span<Value* const> now) {
+      std::vector<Value*> index = outer;
+      index.push_back(i);
+      return std::vector<Value*>{last ? step(index, now[0]) : nest(index, e_.i64(0), extents_[inner], now[0], step)};
+    })[0];
+  }
+
+  Context& c_;
+  Emit e_;
+  bool max_;
+  std::span<Value* const> extents_;
+  At at_;
+  Value* rows_ = nullptr;  // of a block
+};
+
+/// Are lanes along the last dimension, and nothing said of how many go where?
+bool takes_blocks(std::span<const NestLoop> loops, size_t rank) {
+  return loops.size() == rank && loops.back().simd && std::all_of(loops.begin(), loops.end(), [&](const NestLoop& l) {
+           const auto at = static_cast<size_t>(&l - loops.data());
+           return l.dim == at && l.le == 0 && l.chunk == 0 && l.tile == 0 && l.unroll == 1;
+         });
 }
 
 /// The first position of the extremum; of a NaN, where there is one. Bools are compared as integers.
@@ -352,14 +395,10 @@ Traced position(Context& c, bool max, const TensorRef& t, const Axes& axes) {
       return x->type.dtype == DType::bool_ ? e.cast(x, DType::u8_) : x;
     };
     // Inside of loops vectors are short as a rule.
-    if (t->is_view() && t->rank() == 1 && !context.for_device() && !ir::enclosing_loop(*context.builder().block())) {
+    if (t->is_view() && s.kept.empty() && !context.for_device() && !ir::enclosing_loop(*context.builder().block())) {
       const std::vector<NestLoop> loops = plan_inner(context, s.dims, Order::divided);
-      if (loops.size() == 1 && loops[0].simd && loops[0].le == 0 && loops[0].chunk == 0) {
-        return position_by_blocks(context, max, loops[0], s.reduced[0], [&](Value* i) {
-          Value* const index[] = {i};
-          return at(index);
-        });
-      }
+      if (takes_blocks(loops, s.reduced.size()))
+        return PositionByBlocks(context, max, s.reduced, at)(loops[0].parallel);
     }
     const std::vector<Value*> zeros(s.reduced.size(), e.i64(0));
     Value* const init[] = {at(zeros), e.i64(0)};

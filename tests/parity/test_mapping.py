@@ -296,10 +296,14 @@ def agreeing(A, B, C):
 
 def test_neighbours_with_equal_items_are_one_nest():
     A, B = matrices()
+    wider = np.zeros((A.shape[0], A.shape[1] + 1))[:, :-1]
+    assert nest(agreeing, A, B, wider) == ["0: parallel", "1: simd"]
     C = B.copy()
-    assert nest(agreeing, A, B, C) == ["0: parallel", "1: simd"]
-    agreeing(A, B, C)
-    np.testing.assert_array_equal(C, (A + 1) * 2)
+    # Whole arrays are gone through as they lie in memory.
+    assert nest(agreeing, A, B, C) == ["0: parallel simd"]
+    for out in (wider, C):
+        agreeing(A, B, out)
+        np.testing.assert_array_equal(out, (A + 1) * 2)
 
 
 @pytest.mark.parametrize(

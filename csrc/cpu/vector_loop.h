@@ -122,8 +122,8 @@ class VectorLoop : private Lanes {
 
   // Results (vector_reduce.cpp).
   void reduce(std::span<const x86::Reg> carried);
-  /// A minimum or maximum, and what follows it: of the best lanes the one that the tie decides for. All lanes began with
-  /// what was there before the loop.
+  /// A minimum or maximum, and what follows it: of the best lanes the one that the tie decides for. All lanes began
+  /// with what was there before the loop.
   void reduce_group(size_t leader, std::span<const x86::Reg> carried);
   void merge_group(size_t leader, std::span<const size_t> followers);
   bool moves_with_followers(size_t leader) const;

@@ -35,7 +35,7 @@ class Lanes {
   x86::Vec iota(int element);
   int bytes(ir::DType t) const { return lanes_ * ir::size_of(t); }
   /// Bytes on the stack; the slots' numbers are the uses.
-  x86::Mem scratch(int slot, int size = 256);
+  x86::Mem scratch(int slot);
   void spill(ir::DType, x86::Reg, x86::Mem to);
   /// The value of the lane whose number is in `lane`.
   x86::Reg extract(ir::DType, x86::Reg, x86::Gp lane);
@@ -138,7 +138,7 @@ class Lanes {
   std::map<std::pair<int, int64_t>, x86::Vec> pool_;  // broadcast constants
   std::map<int, x86::Vec> iotas_;
   std::map<std::pair<uint32_t, int>, x86::Vec> orders_;
-  std::map<std::pair<int, int>, x86::Mem> scratch_;  // by slot and size
+  std::map<int, x86::Mem> scratch_;
 };
 
 }  // namespace appy::cpu

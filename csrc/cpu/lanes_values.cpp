@@ -110,9 +110,9 @@ x86::Vec Lanes::iota(int element) {
   return at->second;
 }
 
-x86::Mem Lanes::scratch(int slot, int size) {
-  auto [at, fresh] = scratch_.try_emplace({slot, size});
-  if (fresh) at->second = cc_.newStack(static_cast<uint32_t>(size), 64);
+x86::Mem Lanes::scratch(int slot) {
+  auto [at, fresh] = scratch_.try_emplace(slot);
+  if (fresh) at->second = cc_.newStack(256, 64);
   return at->second;
 }
 

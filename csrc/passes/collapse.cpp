@@ -2,6 +2,8 @@
 // piece becomes an iteration of the outer loop, so that few outer iterations keep all threads busy. The inner loop
 // keeps its own variable: what it addresses stays affine. Pairs follow each other as the iterations did.
 
+#include "passes/collapse.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -24,23 +26,6 @@ constexpr std::string_view kStage = "collapse";
 constexpr int64_t kEnough = 64;
 
 bool is_one(const Value& v) { return constant(v) == 1; }
-
-bool accumulates(const ir::Carried& c) {
-  return c.leader < 0 && c.tie < 0 && c.combiner != Combiner::recur_ && c.combiner != Combiner::last_;
-}
-
-/// The loop that the body consists of, beside pure ops; null where there is more.
-Op* only_loop(const Op& outer) {
-  Op* loop = nullptr;
-  for (Op* op = body_of(outer).first; op != body_of(outer).last; op = op->next) {
-    if (is_for(*op) && !loop) {
-      loop = op;
-    } else if (op->code != Opcode::poll_ && !ir::is_pure(op->code)) {
-      return nullptr;
-    }
-  }
-  return loop;
-}
 
 /// Accumulators of the outer loop are those of the inner one, which nothing else in it sees. What else it carries is
 /// updated in each pair as it was in each iteration.
@@ -80,12 +65,12 @@ bool fits(const Op& outer) {
   for (const Op* at = outer.parent->owner; at; at = at->parent->owner) {
     if (at->loop && at->loop->parallel) return false;  // one worker runs it in any case
   }
-  const Op* inner = only_loop(outer);
+  const Op* inner = only_loop_in(outer);
   return inner && inner->loop->parallel && is_one(*inner->operands[2]) && hands_on(outer, *inner);
 }
 
 void divide(ir::Graph& graph, Op& outer) {
-  Op* inner = only_loop(outer);
+  Op* inner = only_loop_in(outer);
   Builder b(graph);
   b.set_loc(outer.loc);
   b.set_before(&outer);
@@ -120,6 +105,22 @@ void divide(ir::Graph& graph, Op& outer) {
 }
 
 }  // namespace
+
+bool accumulates(const ir::Carried& c) {
+  return c.leader < 0 && c.tie < 0 && c.combiner != Combiner::recur_ && c.combiner != Combiner::last_;
+}
+
+Op* only_loop_in(const Op& outer) {
+  Op* loop = nullptr;
+  for (Op* op = body_of(outer).first; op != body_of(outer).last; op = op->next) {
+    if (is_for(*op) && !loop) {
+      loop = op;
+    } else if (op->code != Opcode::poll_ && !ir::is_pure(op->code)) {
+      return nullptr;
+    }
+  }
+  return loop;
+}
 
 bool collapse(ir::Graph& graph) {
   std::vector<Op*> found;

@@ -24,6 +24,7 @@
 #include "ir/formula.h"
 #include "ir/ir.h"
 #include "passes/affine.h"
+#include "passes/collapse.h"
 #include "passes/loops.h"
 #include "passes/subscripts.h"
 
@@ -112,16 +113,9 @@ bool carries_on(const Op& outer, const Op& inner) {
 /// The loop, and those that each is all of the one around, but for polls and what is computed from its variable.
 Nest nest_of(Op& outermost) {
   Nest nest;
-  for (Op* loop = &outermost; loop && is_plain(*loop);) {
-    if (!nest.empty() && (constant(*loop->operands[0]) != 0 || !carries_on(*nest.back(), *loop))) return nest;
+  for (Op* loop = &outermost; loop && is_plain(*loop); loop = only_loop_in(*loop)) {
+    if (!nest.empty() && (constant(*loop->operands[0]) != 0 || !carries_on(*nest.back(), *loop))) break;
     nest.push_back(loop);
-    Op* inner = nullptr;
-    for (Op* op = body_of(*loop).first; op != body_of(*loop).last; op = op->next) {
-      if (op->code == Opcode::poll_ || (ir::is_pure(op->code) && op->blocks.empty())) continue;
-      if (inner || !is_for(*op)) return nest;
-      inner = op;
-    }
-    loop = inner;
   }
   return nest;
 }
@@ -201,25 +195,24 @@ bool lies_flat(Op& access, const Nest& nest, const Equal& equal, Flat& flat) {
           std::find(flat.wanted.begin(), flat.wanted.end(), wanted) == flat.wanted.end())
         flat.wanted.push_back(wanted);
     };
-    Affine subscript = row(access, d);
-    if (loops == 0) {
-      for (const auto& [term, coef] : subscript.terms) {
-        if (!ir::defined_outside(*term, body_of(*nest[0]))) return false;
-      }
-    } else if (subscript.is_constant() && subscript.constant == 0) {
-      want(nullptr);
-      flat.columns = true;
-    } else {
-      subscript.add(*induction(*flat.order[--loops]), -1);
-      if (loops > 0) {
-        if (!subscript.is_constant() || subscript.constant != 0) return false;
-        want(flat.order[loops]);
+    Affine rest = row(access, d);
+    if (loops > 0) {
+      if (rest == Affine{}) {
+        want(nullptr);
+        flat.columns = true;
         continue;
       }
-      for (const auto& [term, coef] : subscript.terms) {
-        if (!ir::defined_outside(*term, body_of(*nest[0]))) return false;
+      const Op* loop = flat.order[--loops];
+      rest.add(*induction(*loop), -1);
+      if (loops > 0) {
+        if (rest != Affine{}) return false;
+        want(loop);
+        continue;
       }
-      flat.shifts.push_back({&access, d, subscript});
+      flat.shifts.push_back({&access, d, rest});
+    }
+    for (const auto& [term, coef] : rest.terms) {
+      if (!ir::defined_outside(*term, body_of(*nest[0]))) return false;
     }
   }
   return loops == 0 && keeps_to_its_rows(flat.shifts.back(), nest, flat);
@@ -229,9 +222,7 @@ bool lies_flat(Op& access, const Nest& nest, const Equal& equal, Flat& flat) {
 bool has_any_order(const Nest& nest) {
   if (nest.size() < 2 || constant(*nest[0]->operands[0]) != 0) return false;
   const std::vector<ir::Carried>& carried = nest[0]->loop->carried;
-  return std::all_of(carried.begin(), carried.end(), [](const ir::Carried& c) {
-    return c.leader < 0 && c.tie < 0 && c.combiner != ir::Combiner::recur_ && c.combiner != ir::Combiner::last_;
-  });
+  return std::all_of(carried.begin(), carried.end(), accumulates);
 }
 
 bool is_flat(const Nest& nest, Flat& flat) {

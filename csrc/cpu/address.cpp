@@ -22,7 +22,7 @@ int unit_dim(const ir::Type& view) {
 bool holds_pairs(const ir::Value& view) {
   if (view.type.layout == ir::Layout::pairs) return true;
   const ir::Op* alloc = ir::alloc_of(view);
-  if (!alloc || alloc->operands.empty()) return false;
+  if (!alloc || alloc->operands.empty() || view.type.layout != ir::Layout::c) return false;
   const ir::Op* last = alloc->operands.back()->op;
   return last && last->code == ir::Opcode::const_ && last->imm == 2;
 }

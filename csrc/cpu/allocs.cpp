@@ -18,7 +18,8 @@ void Function::emit_alloc(const ir::Op& op) {
                        dtype,
                        static_cast<uint8_t>(op.lead * ir::size_of(dtype)),
                        op.escapes,
-                       ir::nothing_written_before(op)};
+                       ir::nothing_written_before(op),
+                       view->type.layout == ir::Layout::f};
   x86::Gp words = cc_.newGpq(), bits = cc_.newGpq(), status = cc_.newGpq();
   cc_.lea(words, view_word(view, 0));
   load_imm(bits, std::bit_cast<int64_t>(kind));

@@ -102,10 +102,12 @@ void* Memory::reserve(size_t slot, size_t bytes) {
 
 int64_t make_array(Context* context, ir::Word* words, int64_t bits) {
   const auto kind = std::bit_cast<ArrayKind>(bits);
+  const ir::Type type{kind.dtype, kind.rank, kind.columns ? ir::Layout::f : ir::Layout::c};
   const auto rank = static_cast<size_t>(kind.rank);
   int64_t stride = ir::size_of(kind.dtype);
   bool empty = false, fits = true;
-  for (size_t d = rank; d-- > 0;) {
+  for (size_t k = 0; k < rank; ++k) {
+    const size_t d = ir::by_speed(type, k);
     const auto extent = static_cast<int64_t>(words[1 + d]);
     words[1 + rank + d] = static_cast<ir::Word>(stride);
     empty |= extent <= 0;
@@ -113,7 +115,7 @@ int64_t make_array(Context* context, ir::Word* words, int64_t bits) {
   }
   void* data = nullptr;
   if (kind.escapes) {
-    data = context->arrays->make(static_cast<int>(kind.slot), kind.dtype, kind.rank, words + 1);
+    data = context->arrays->make(static_cast<int>(kind.slot), type, words + 1);
   } else if (fits || empty) {
     const size_t elements = empty ? 0 : static_cast<size_t>(stride);
     data = context->memory->reserve(kind.slot, elements + kind.lead + kReadBehind);

@@ -50,7 +50,8 @@ struct ArrayKind {
   uint8_t lead;  // bytes
   uint8_t escapes : 1;
   uint8_t declines : 1;  // nothing was written yet
-  uint8_t unused : 6 = 0;
+  uint8_t columns : 1;   // in Fortran's order
+  uint8_t unused : 5 = 0;
 };
 static_assert(sizeof(ArrayKind) == 8);
 

@@ -24,7 +24,7 @@ constexpr size_t kFewest = 2;
 bool has_whole_lines(const ir::Value& view) {
   const ir::Op* alloc = ir::alloc_of(view);
   return alloc && alloc->operands.size() > 1 &&
-         ir::divisor_of(*alloc->operands.back()) * ir::size_of(view.type.dtype) % kCacheLine == 0;
+         ir::divisor_of(*alloc->operands[ir::by_speed(view.type, 0)]) * ir::size_of(view.type.dtype) % kCacheLine == 0;
 }
 
 }  // namespace

@@ -432,7 +432,7 @@ class DeviceKernel final : public runtime::Kernel {
         escaping.push_back({&use, own.size() - 1, nullptr, 0});
         continue;
       }
-      void* to = call.arrays->make(use.alloc->slot, type.dtype, type.rank, array.extents.data());
+      void* to = call.arrays->make(use.alloc->slot, type, array.extents.data());
       if (!to) {
         call.no_memory = true;
         return runtime::Status::interrupted;
@@ -506,7 +506,7 @@ class DeviceKernel final : public runtime::Kernel {
       if (!e.to) {
         e.bytes = static_cast<size_t>(ir::size_of(type.dtype));
         for (int d = 0; d < type.rank; ++d) e.bytes *= extents[d];
-        e.to = call.arrays->make(e.use->alloc->slot, type.dtype, type.rank, extents);
+        e.to = call.arrays->make(e.use->alloc->slot, type, extents);
         extents += type.rank;
       }
       if (!e.to) {

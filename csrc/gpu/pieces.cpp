@@ -120,7 +120,7 @@ std::string Writer::alignment_of(const Value& view, const std::string* flat) con
   if (owner == ArrayUse::Owner::worker || owner == ArrayUse::Owner::thread)
     bits += " | " + scaled("p.w[" + std::to_string(first + arrays + number) + "]");
   if (rank == 1) return bits;
-  const std::string width = known_number(*view.op->operands.back());
+  const std::string width = known_number(*view.op->operands[ir::by_speed(view.type, 0)]);
   return width.empty() ? "" : bits + rows(width);
 }
 

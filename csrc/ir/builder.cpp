@@ -93,7 +93,7 @@ Value* Builder::dim(Value* view, int d) {
 }
 
 Value* Builder::alloc(Type view, std::span<Value* const> extents) {
-  if (!view.is_view() || view.layout != Layout::c) fail(Opcode::alloc_, "its type is a view with layout c");
+  if (!view.is_view() || !can_alloc(view.layout)) fail(Opcode::alloc_, "its type is a view with layout c or f");
   if (extents.size() != static_cast<size_t>(view.rank)) {
     fail(Opcode::alloc_, "expected " + std::to_string(view.rank) + " extents, got " + std::to_string(extents.size()));
   }

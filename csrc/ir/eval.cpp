@@ -160,7 +160,8 @@ class Evaluator {
     shape.resize(2 * rank);
     int64_t bytes = size_of(op.result()->type.dtype);
     bool empty = false;
-    for (size_t d = rank; d-- > 0;) {
+    for (size_t k = 0; k < rank; ++k) {
+      const size_t d = by_speed(op.result()->type, k);
       const auto extent = static_cast<int64_t>(shape[d]);
       if (extent < 0) fail(op, "a negative extent");
       shape[rank + d] = static_cast<Word>(bytes);

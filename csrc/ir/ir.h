@@ -49,6 +49,12 @@ struct Type {
   friend bool operator==(const Type&, const Type&) = default;
 };
 inline Type scalar(DType t) { return {t, -1, Layout::strided}; }
+/// Is that how an alloc may lay its array out?
+inline bool can_alloc(Layout layout) { return layout == Layout::c || layout == Layout::f; }
+/// Of an array in C order, or in Fortran's: the dimension that varies fastest (k = 0), slower ones, and so on.
+inline size_t by_speed(const Type& array, size_t k) {
+  return array.layout == Layout::f ? k : static_cast<size_t>(array.rank) - 1 - k;
+}
 
 /// A scalar in 64 bits: integers sign- or zero-extended, bool 0 or 1, f64 its bits, f32, f16 and bf16
 /// theirs in the low bits.

@@ -242,7 +242,7 @@ class Verifier {
 
   std::string alloc(const Op& op) {
     const Type made = op.results[0]->type;
-    if (made.layout != Layout::c) return "the array's layout is c";
+    if (!can_alloc(made.layout)) return "the array's layout is c or f";
     if (op.operands.size() != static_cast<size_t>(made.rank)) return "expected one extent a dimension";
     for (const Value* extent : op.operands) {
       if (extent->type != scalar(DType::i64_)) return "an extent must be i64";

@@ -163,11 +163,6 @@ struct Flat {
   std::vector<Shift> shifts;   // of all accesses by the nest's variables
 };
 
-/// The dimension that varies fastest (0), slower ones, and so on.
-size_t by_speed(const Value& view, size_t k) {
-  return view.type.layout == Layout::f ? k : static_cast<size_t>(view.type.rank) - 1 - k;
-}
-
 /// An array that the nest writes is accessed in the same row everywhere.
 bool keeps_to_its_rows(const Shift& s, const Nest& nest, const Flat& flat) {
   return std::all_of(flat.shifts.begin(), flat.shifts.end(), [&](const Shift& other) {
@@ -186,7 +181,7 @@ bool lies_flat(Op& access, const Nest& nest, const Equal& equal, Flat& flat) {
   if (view.type.layout != Layout::c && view.type.layout != Layout::f) return false;
   size_t loops = flat.order.size();  // whose dimensions were not met yet
   for (size_t k = 0; k < rank; ++k) {
-    const size_t d = by_speed(view, k);
+    const size_t d = ir::by_speed(view.type, k);
     const auto dim = static_cast<int>(d);
     const auto want = [&](const Op* loop) {
       const Length length = loop ? length_of(*loop->operands[1]) : Length{nullptr, 1};
@@ -279,7 +274,7 @@ Value* elements_of_rows(Builder& b, const Nest& order, Value* rows) {
 void follow(Builder& b, const Nest& nest, const Nest& order, const Shift& shift) {
   Op& op = *shift.access;
   ir::Access& access = *op.access;
-  const size_t fastest = by_speed(*op.view(), 0);
+  const size_t fastest = ir::by_speed(op.view()->type, 0);
   const auto terms = op.terms();
   for (size_t t = 0; t < terms.size(); ++t) {
     if (!is_variable(*terms[t], nest)) continue;

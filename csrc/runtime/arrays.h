@@ -18,13 +18,13 @@ class MadeArrays final : public Arrays {
   /// What the region's signature says of them: their library, where they lie, and which slots of arrays of pairs are to
   /// be complex arrays.
   explicit MadeArrays(const Signature& signature) : signature_(signature) {}
-  void* make(int slot, ir::DType, int rank, const ir::Word* extents) override;
+  void* make(int slot, ir::Type, const ir::Word* extents) override;
 
   /// The array of the slot (borrowed), or null where none was made.
   PyObject* at(int slot) const;
 
  private:
-  PyObject* fresh(ir::DType, bool complex, int rank, const ir::Word* extents, void** data) const;
+  PyObject* fresh(ir::Type, bool complex, const ir::Word* extents, void** data) const;
 
   const Signature& signature_;
   std::vector<std::pair<int, Ref>> made_;

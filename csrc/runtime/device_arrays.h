@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -66,8 +67,10 @@ Ref module_attribute(const char* module, std::string_view path);
 /// set.
 std::optional<uintptr_t> current_stream(Library, int device);
 
-/// A new array in C order of the library's, or null with an exception set. `rank` extents; complex: of parts `dtype`.
-PyObject* make_array(Library, int device, ir::DType dtype, bool complex, int rank, const int64_t* extents);
+/// A new array of the library's, in C order or, by `columns`, in Fortran's, or null with an exception set. complex: of
+/// parts `dtype`.
+PyObject* make_array(Library, int device, ir::DType dtype, bool complex, bool columns,
+                     std::span<const int64_t> extents);
 /// Does the library make arrays?
 inline bool makes_arrays(Library library) { return library <= Library::torch; }
 

@@ -1,4 +1,6 @@
 // What is asked of the arrays' library: its stream, its dtypes, new arrays.
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -69,6 +71,17 @@ PyObject* make(Library library, const char* function, int device, DType dtype, b
   return made;
 }
 
+/// A new reference, or null with an exception set.
+PyObject* tuple_of(std::span<const int64_t> numbers) {
+  Ref made = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));
+  for (size_t i = 0; made && i < numbers.size(); i++) {
+    PyObject* number = PyLong_FromLongLong(numbers[i]);
+    if (!number) return nullptr;
+    PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), number);
+  }
+  return made.release();
+}
+
 }  // namespace
 
 std::optional<uintptr_t> current_stream(Library library, int device) {
@@ -102,14 +115,17 @@ std::optional<uintptr_t> current_stream(Library library, int device) {
   return ok ? std::optional(stream) : std::nullopt;
 }
 
-PyObject* make_array(Library library, int device, DType dtype, bool complex, int rank, const int64_t* extents) {
-  const Ref shape = Ref::steal(PyTuple_New(rank));
-  for (int d = 0; shape && d < rank; d++) {
-    PyObject* extent = PyLong_FromLongLong(extents[d]);
-    if (!extent) return nullptr;
-    PyTuple_SET_ITEM(shape.get(), d, extent);
-  }
-  return shape ? make(library, "empty", device, dtype, complex, shape.get()) : nullptr;
+PyObject* make_array(Library library, int device, DType dtype, bool complex, bool columns,
+                     std::span<const int64_t> extents) {
+  std::vector<int64_t> order(extents.size()), shape(extents.begin(), extents.end());
+  if (columns) std::reverse(shape.begin(), shape.end());
+  const Ref wanted = Ref::steal(tuple_of(shape));
+  Ref made = Ref::steal(wanted ? make(library, "empty", device, dtype, complex, wanted.get()) : nullptr);
+  if (!columns || !made) return made.release();
+  std::iota(order.rbegin(), order.rend(), 0);
+  const Ref reversed = Ref::steal(tuple_of(order));
+  const char* turn = library == Library::torch ? "permute" : "transpose";
+  return reversed ? PyObject_CallMethod(made.get(), turn, "(O)", reversed.get()) : nullptr;
 }
 
 PyObject* make_zero_d(Library library, int device, DType dtype, bool complex, PyObject* number) {

@@ -24,7 +24,7 @@ class EvalKernel final : public Kernel {
     if (r.outcome == Outcome::declined) return Status::declined;
     for (const ir::EvalArray& array : r.arrays) {
       const std::vector<ir::Word> extents(array.extents.begin(), array.extents.end());
-      void* data = call.arrays->make(array.slot, array.type.dtype, array.type.rank, extents.data());
+      void* data = call.arrays->make(array.slot, array.type, extents.data());
       if (!data) {
         call.no_memory = true;
         return Status::interrupted;

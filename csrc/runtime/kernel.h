@@ -46,9 +46,9 @@ struct LateFailure {
 class Arrays {
  public:
   virtual ~Arrays() = default;
-  /// A new array in C order for the slot, which drops the one that it had. Returns its data, or null where there is no
-  /// memory. Called with or without the GIL.
-  virtual void* make(int slot, ir::DType, int rank, const ir::Word* extents) = 0;
+  /// A new array for the slot, which drops the one that it had. Returns its data, or null where there is no memory.
+  /// Called with or without the GIL.
+  virtual void* make(int slot, ir::Type, const ir::Word* extents) = 0;
 };
 
 struct Invocation {

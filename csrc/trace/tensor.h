@@ -181,13 +181,18 @@ enum class Order : uint8_t {
 std::vector<ir::Value*> accumulate(
     Context&, std::span<const InnerRef> dims, std::span<ir::Value* const> inits, Order,
     const std::function<std::vector<ir::Value*>(Index, std::span<ir::Value* const>)>& body);
-/// A fresh array with the elements of t.
+/// A fresh array with the elements of t, in kept_order.
 TensorRef materialised(Context&, const TensorRef&);
+TensorRef materialised(Context&, const TensorRef&, ir::Layout);
 /// The same where elements may raise: the first one that does is to be the one.
 TensorRef materialised_in_order(Context&, const TensorRef&);
 Traced materialised(Context&, const Traced&);
 /// A fresh array, contents unspecified.
-TensorRef allocate(Context&, DType, std::span<ir::Value* const> shape, std::vector<Names> names = {});
+TensorRef allocate(Context&, DType, std::span<ir::Value* const> shape, std::vector<Names> names = {},
+                   ir::Layout = ir::Layout::c);
+/// How NumPy lays out a new array of the elements, whose order it keeps (order='K'): as Fortran does where all
+/// arrays lie so that have several of the dimensions, and one has all.
+ir::Layout kept_order(const TensorRef&);
 /// Are other elements read than the one that is stored, which a store may have changed by then?
 bool conflicts(Context&, const Tensor& target, const Read&, bool elementwise);
 /// The value of a statement that stores to the target, as if it were evaluated before the first store: a copy of the

@@ -159,8 +159,9 @@ std::vector<Value*> extents_of(const Call& call) {
   return out;
 }
 
-Traced made(Context& c, DType dtype, std::span<Value* const> shape, const Traced* filler) {
-  const TensorRef out = allocate(c, dtype, shape);
+Traced made(Context& c, DType dtype, std::span<Value* const> shape, const Traced* filler,
+            ir::Layout layout = ir::Layout::c) {
+  const TensorRef out = allocate(c, dtype, shape, {}, layout);
   if (filler) assign(c, out, *filler);
   return out->base;
 }
@@ -200,7 +201,7 @@ Traced creation_like(const Call& call) {
   const TensorRef t = call.array("a");
   const Traced filler = np_scalar(Emit(call.context()).f64(Value_));
   const std::optional<DType> dtype = call.dtype();
-  return made(call.context(), dtype ? *dtype : t->dtype, t->shape, Value_ < 0 ? nullptr : &filler);
+  return made(call.context(), dtype ? *dtype : t->dtype, t->shape, Value_ < 0 ? nullptr : &filler, kept_order(t));
 }
 
 Traced full_like(const Call& call) {
@@ -209,12 +210,18 @@ Traced full_like(const Call& call) {
   const Traced value = call["fill_value"];
   if (!value.is_scalar() || value.tag) call.refuse_arguments();
   const std::optional<DType> dtype = call.dtype();
-  return made(call.context(), dtype ? *dtype : t->dtype, t->shape, &value);
+  return made(call.context(), dtype ? *dtype : t->dtype, t->shape, &value, kept_order(t));
 }
 
 Traced copy(const Call& call) {
   call.refuse_given({"order", "subok"});
   return materialised(call.context(), call.array("a"))->base;
+}
+
+/// The method, which keeps no order.
+Traced copy_of_self(const Call& call) {
+  call.refuse_given({"order"});
+  return materialised(call.context(), call.array("a"), ir::Layout::c)->base;
 }
 
 /// start, start + step, ... below stop; integers.
@@ -397,7 +404,7 @@ constexpr TensorFunction methods[] = {
     {"", "flatten", "a order", flatten},
     {"", "dot", "a b out", product},
     {"", "astype", "a dtype order casting subok copy", astype},
-    {"", "copy", "a order", copy},
+    {"", "copy", "a order", copy_of_self},
     {"", "fill", "a value", fill},
 };
 

@@ -280,11 +280,12 @@ std::vector<Value*> accumulate(Context& c, std::span<const InnerRef> dims, std::
   return level(0, inits);
 }
 
-TensorRef allocate(Context& c, DType dtype, std::span<Value* const> shape, std::vector<Names> names) {
+TensorRef allocate(Context& c, DType dtype, std::span<Value* const> shape, std::vector<Names> names,
+                   ir::Layout layout) {
   Tensor view;
   view.names = std::move(names);
   view.base.kind = Kind::array;
-  view.base.value = c.builder().alloc({dtype, static_cast<int8_t>(shape.size()), ir::Layout::c}, shape);
+  view.base.value = c.builder().alloc({dtype, static_cast<int8_t>(shape.size()), layout}, shape);
   view.shape.assign(shape.begin(), shape.end());
   for (size_t d = 0; d < shape.size(); d++) view.axes.push_back({static_cast<int>(d), c.builder().i64(0), 1});
   return make_view(std::move(view));
@@ -292,9 +293,20 @@ TensorRef allocate(Context& c, DType dtype, std::span<Value* const> shape, std::
 
 namespace {
 
-TensorRef computed(Context& c, const TensorRef& t, bool in_order) {
+/// The dimensions of an expression that run along those of the array it reads, the fastest first.
+std::vector<int> dims_by_speed(const Read& read) {
+  const ir::Type& base = read.view->base.value->type;
+  std::vector<int> dims;
+  for (size_t k = 0; k < read.view->axes.size(); k++) {
+    const int dim = read.view->axes[ir::by_speed(base, k)].dim;
+    if (dim >= 0 && read.dims[static_cast<size_t>(dim)] >= 0) dims.push_back(read.dims[static_cast<size_t>(dim)]);
+  }
+  return dims;
+}
+
+TensorRef computed(Context& c, const TensorRef& t, ir::Layout layout, bool in_order) {
   const std::vector<Names> names = names_of(*t);
-  TensorRef out = allocate(c, t->dtype, t->shape, names);
+  TensorRef out = allocate(c, t->dtype, t->shape, names, layout);
   std::vector<Read> touched = reads_of(t);
   touched.push_back(reads_of(out)[0]);
   const Mapping mapping = plan(c, {t->shape, names, t->inner, touched, !t->lanes_inside, in_order});
@@ -306,9 +318,27 @@ TensorRef computed(Context& c, const TensorRef& t, bool in_order) {
 
 }  // namespace
 
-TensorRef materialised(Context& c, const TensorRef& t) { return computed(c, t, false); }
+ir::Layout kept_order(const TensorRef& t) {
+  const int rank = t->rank();
+  if (rank < 2 || !t->inner.empty()) return ir::Layout::c;
+  bool columns = false;
+  for (const Read& read : reads_of(t)) {
+    if (!read.regular) return ir::Layout::c;
+    const std::vector<int> dims = dims_by_speed(read);
+    if (dims.size() < 2) continue;
+    const ir::Layout layout = read.view->base.value->type.layout;
+    if (layout != ir::Layout::c && layout != ir::Layout::f) return ir::Layout::c;
+    if (!std::is_sorted(dims.begin(), dims.end())) return ir::Layout::c;
+    columns |= static_cast<int>(dims.size()) == rank;
+  }
+  return columns ? ir::Layout::f : ir::Layout::c;
+}
 
-TensorRef materialised_in_order(Context& c, const TensorRef& t) { return computed(c, t, true); }
+TensorRef materialised(Context& c, const TensorRef& t) { return materialised(c, t, kept_order(t)); }
+
+TensorRef materialised(Context& c, const TensorRef& t, ir::Layout layout) { return computed(c, t, layout, false); }
+
+TensorRef materialised_in_order(Context& c, const TensorRef& t) { return computed(c, t, kept_order(t), true); }
 
 Traced materialised(Context& c, const Traced& t) {
   if (!is_lazy(t)) return t;

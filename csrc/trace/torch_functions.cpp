@@ -225,8 +225,9 @@ Traced product(Context& c, const char* name, int left, int right, Args args, Nam
   return binary(c, BinaryOp::matrix_multiply, tensor(a), tensor(b));
 }
 
-Traced made(Context& c, DType type, std::span<Value* const> shape, const Traced* filler) {
-  const TensorRef out = allocate(c, type, shape);
+Traced made(Context& c, DType type, std::span<Value* const> shape, const Traced* filler,
+            ir::Layout layout = ir::Layout::c) {
+  const TensorRef out = allocate(c, type, shape, {}, layout);
   if (filler) assign(c, out, *filler);
   return out->base;
 }
@@ -238,7 +239,7 @@ Traced made_like(Context& c, const char* name, Args args, Named kwargs) {
   const Traced number = std::strcmp(name, "full_like") ? py_int(c.builder().i64(name[0] == 'o')) : call["fill_value"];
   if (!number.is_scalar()) call.refuse_arguments();
   const Traced filler = torch_cast(c, number, type);
-  return made(c, type, t->shape, name[0] == 'e' ? nullptr : &filler);
+  return made(c, type, t->shape, name[0] == 'e' ? nullptr : &filler, kept_order(t));
 }
 
 /// zeros(2, 3), zeros((2, 3)): float32, in the host's memory where no device is named.

@@ -310,7 +310,7 @@ TEST(CpuAllocs, ALeadIsWhereTheArrayBeginsInALine) {
       Context context;
       context.memory = &memory;
       ir::Word words[] = {0, static_cast<ir::Word>(rows), 24, 0, 0};
-      const ArrayKind kind{5, 2, ir::DType::f32_, lead, 0, 1};
+      const ArrayKind kind{5, 2, ir::DType::f32_, lead, 0, 1, 0};
       ASSERT_EQ(make_array(&context, words, std::bit_cast<int64_t>(kind)), static_cast<int64_t>(runtime::Status::done));
       EXPECT_EQ(words[0] % 64, lead);
       EXPECT_EQ(words[3], 96u);
@@ -319,6 +319,37 @@ TEST(CpuAllocs, ALeadIsWhereTheArrayBeginsInALine) {
       std::memset(reinterpret_cast<void*>(words[0]), 1, static_cast<size_t>(rows) * 96 + kReadBehind);
     }
   }
+}
+
+TEST(CpuAllocs, FortransOrder) {
+  expect_everywhere(R"(region @r(%n: i64, %x: f64[1,c], %y: f64[1,c]) {
+    %zero = const 0 : i64
+    %one = const 1 : i64
+    %two = const 2 : i64
+    %out = alloc %n, %two slot 0 escapes : f64[2,f]
+    %t = alloc %two, %n slot 1 : f64[2,f]
+    for %i = %zero to %n step %one {
+      %v = load %x[%i] : f64
+      for simd %j = %zero to %two step %one {
+        %s = cast %j : f64
+        %w = add %v, %s : f64
+        store %w, %t[%j, %i]
+        yield
+      }
+      yield
+    }
+    for simd %i = %zero to %n step %one {
+      %a = load %t[0, %i] : f64
+      %b = load %t[1, %i] : f64
+      %d = sub %b, %a : f64
+      store %d, %out[%i, 0]
+      store %b, %out[%i, 1]
+      store %a, %y[%i]
+      yield
+    }
+    yield
+  })",
+                    {0, 1, 2, 25, 5000});
 }
 
 TEST(CpuAllocs, NoMemory) {

@@ -72,14 +72,14 @@ Arg array_arg(const std::vector<T>& values, std::vector<int64_t> shape = {}, int
 /// Keeps the arrays that escape, as the runtime keeps NumPy's.
 class TestArrays : public runtime::Arrays {
  public:
-  void* make(int slot, DType type, int rank, const Word* extents) override {
+  void* make(int slot, ir::Type type, const Word* extents) override {
     if (fail) return nullptr;
     std::erase_if(made, [slot](const ir::EvalArray& array) { return array.slot == slot; });
     ir::EvalArray& array = made.emplace_back();
     array.slot = slot;
-    array.type = {type, static_cast<int8_t>(rank), ir::Layout::c};
-    size_t bytes = static_cast<size_t>(ir::size_of(type));
-    for (int d = 0; d < rank; ++d) {
+    array.type = type;
+    size_t bytes = static_cast<size_t>(ir::size_of(type.dtype));
+    for (int d = 0; d < type.rank; ++d) {
       array.extents.push_back(static_cast<int64_t>(extents[d]));
       bytes *= extents[d];
     }

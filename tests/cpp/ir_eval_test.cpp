@@ -77,6 +77,31 @@ TEST(Eval, AllocsAreFreshAndPoisoned) {
   EXPECT_THROW(run(kText, {neg(-1)}), std::logic_error);
 }
 
+TEST(Eval, AllocsInFortransOrderHaveTheirColumnsOneBehindTheOther) {
+  constexpr const char* kText = R"(region @r(%n: i64, %m: i64) {
+    %zero = const 0 : i64
+    %one = const 1 : i64
+    %ten = const 10 : i64
+    %out = alloc %n, %m slot 0 escapes : i64[2,f]
+    for %i = %zero to %n step %one {
+      for %j = %zero to %m step %one {
+        %row = mul %i, %ten : i64
+        %v = add %row, %j : i64
+        store %v, %out[%i, %j]
+        yield
+      }
+      yield
+    }
+    yield
+  })";
+  const EvalResult result = run(kText, {2, 3});
+  ASSERT_EQ(result.arrays.size(), 1u);
+  std::array<int64_t, 6> elements{};
+  ASSERT_EQ(result.arrays[0].bytes.size(), sizeof elements);
+  std::memcpy(elements.data(), result.arrays[0].bytes.data(), sizeof elements);
+  EXPECT_EQ(elements, (std::array<int64_t, 6>{0, 10, 1, 11, 2, 12}));
+}
+
 TEST(Eval, AccessesOfAllocsAreInBounds) {
   constexpr const char* kText = R"(region @r(%n: i64) {
     %t = alloc %n slot 0 : f64[1,c]

@@ -64,7 +64,7 @@ TEST(Text, BuilderNumbersAllocs) {
   EXPECT_EQ(t->op->slot, 0);
   EXPECT_EQ(s->op->slot, 1);
   EXPECT_THROW(b.alloc({DType::f32_, 1, Layout::c}, {}), std::logic_error);
-  EXPECT_THROW(b.alloc({DType::f32_, 2, Layout::f}, extents), std::logic_error);
+  EXPECT_THROW(b.alloc({DType::f32_, 2, Layout::inner}, extents), std::logic_error);
   EXPECT_THROW(b.alloc(scalar(DType::f32_), {}), std::logic_error);
 }
 

@@ -70,7 +70,8 @@ TEST(Verify, Allocs) {
   expect_fault("%t = alloc %n slot 0 : f64[2,c]\n yield\n",
                "%t = alloc %n slot 0 : f64[2,c]: expected one extent a dimension");
   expect_fault("%t = alloc %a slot 0 : f64[1,c]\n yield\n", "%t = alloc %a slot 0 : f64[1,c]: an extent must be i64");
-  expect_fault("%t = alloc %n slot 0 : f64[1,f]\n yield\n", "%t = alloc %n slot 0 : f64[1,f]: the array's layout is c");
+  expect_fault("%t = alloc %n slot 0 : f64[1,inner]\n yield\n",
+               "%t = alloc %n slot 0 : f64[1,inner]: the array's layout is c or f");
   expect_fault("%t = alloc slot 0 : f64\n yield\n", "%t = alloc slot 0 : f64: expected a view as result");
   expect_fault("%t = neg %n : f64[1,c]\n yield\n", "%t = neg %n : f64[1,c]: only an alloc gives a view");
   expect_fault("%t = alloc slot 0 : f64[0,c]\n %u = alloc slot 0 : f64[0,c]\n yield\n",

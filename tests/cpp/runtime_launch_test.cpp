@@ -209,9 +209,9 @@ TEST(outputs, arrays_that_the_region_made) {
   const Signature numpy;
   MadeArrays arrays(numpy);
   const ir::Word shape[] = {2, 3}, impossible[] = {ir::Word{1} << 60, 8};
-  void* data = arrays.make(4, DType::f32_, 2, shape);
+  void* data = arrays.make(4, {DType::f32_, 2, ir::Layout::c}, shape);
   ASSERT_NE(data, nullptr);
-  EXPECT_EQ(arrays.make(5, DType::f64_, 2, impossible), nullptr);
+  EXPECT_EQ(arrays.make(5, {DType::f64_, 2, ir::Layout::c}, impossible), nullptr);
   EXPECT_EQ(PyErr_Occurred(), nullptr);
   EXPECT_EQ(arrays.at(5), nullptr);
   std::fill_n(static_cast<float*>(data), 6, 1.5f);
@@ -249,17 +249,18 @@ TEST(launch, arrays_are_made_without_the_gil) {
   Output out = to_local(0, py_int, -1);
   out.alloc = 3;
   s.outputs = {out};
-  Specialization region(sketch.end(0), std::move(s), std::make_unique<FakeKernel>([](Invocation& call) {
-                          EXPECT_EQ(PyGILState_Check(), 0);
-                          const ir::Word first[] = {5}, second[] = {2};
-                          call.arrays->make(3, DType::i64_, 1, first);
-                          auto* data = static_cast<int64_t*>(call.arrays->make(3, DType::i64_, 1, second));
-                          EXPECT_EQ(PyGILState_Check(), 0);
-                          data[0] = 8;
-                          data[1] = 9;
-                          return Status::done;
-                        }),
-                        frame.scope());
+  Specialization region(
+      sketch.end(0), std::move(s), std::make_unique<FakeKernel>([](Invocation& call) {
+        EXPECT_EQ(PyGILState_Check(), 0);
+        const ir::Word first[] = {5}, second[] = {2};
+        call.arrays->make(3, {DType::i64_, 1, ir::Layout::c}, first);
+        auto* data = static_cast<int64_t*>(call.arrays->make(3, {DType::i64_, 1, ir::Layout::c}, second));
+        EXPECT_EQ(PyGILState_Check(), 0);
+        data[0] = 8;
+        data[1] = 9;
+        return Status::done;
+      }),
+      frame.scope());
   Entry entry;
   ASSERT_TRUE(region.guards().match(frame.scope(), entry));
   PyObject* returned = nullptr;

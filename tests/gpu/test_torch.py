@@ -253,3 +253,19 @@ def test_views_are_torchs(backend):
     row = appy.jit(strict=True, backend=backend)(f)(x)
     row[0] = -1
     assert x[2, 1] == -1 and row.data_ptr() == x[2, 1:].data_ptr()
+
+
+def test_new_tensors_keep_the_order(backend):
+    f = function(
+        "def f(x, y):\n"
+        "    #pragma 0=>parallel 1=>simd\n    c = 2 * x + y\n"
+        "    #pragma 0=>parallel 1=>simd\n    d = torch.zeros_like(x)\n"
+        "    #pragma 0=>parallel 1=>simd\n    e = x - y[0]\n"
+        "    return c, d, e\n"
+    )
+    for shape in ((5, 7), (40, 3)):
+        for lay in (lambda t: t, lambda t: t.t().contiguous().t()):
+            x, y = lay(tensor(*shape)), lay(tensor(*shape, low=2))
+            for mine, theirs in zip(appy.jit(strict=True, backend=backend)(f)(x, y), f(x, y), strict=True):
+                torch.testing.assert_close(mine, theirs)
+                assert mine.stride() == theirs.stride()

@@ -193,6 +193,8 @@ TensorRef allocate(Context&, DType, std::span<ir::Value* const> shape, std::vect
 /// How NumPy lays out a new array of the elements, whose order it keeps (order='K'): as Fortran does where all
 /// arrays lie so that have several of the dimensions, and one has all.
 ir::Layout kept_order(const TensorRef&);
+/// The same for NumPy's functions that make one of several, of as many dimensions; other libraries' make rows.
+ir::Layout kept_order(Context&, std::span<const TensorRef>);
 /// Are other elements read than the one that is stored, which a store may have changed by then?
 bool conflicts(Context&, const Tensor& target, const Read&, bool elementwise);
 /// The value of a statement that stores to the target, as if it were evaluated before the first store: a copy of the

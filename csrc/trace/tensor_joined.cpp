@@ -95,7 +95,7 @@ Traced joined(const Call& call, std::span<const TensorRef> arrays, int axis) {
   }
   std::vector<Value*> shape = arrays[0]->shape;
   shape[along] = total;
-  const TensorRef out = allocate(c, dtype, shape);
+  const TensorRef out = allocate(c, dtype, shape, {}, kept_order(c, arrays));
   Value* first = e.i64(0);
   for (const TensorRef& t : arrays) {
     Tensor part;

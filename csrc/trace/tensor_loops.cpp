@@ -334,6 +334,12 @@ ir::Layout kept_order(const TensorRef& t) {
   return columns ? ir::Layout::f : ir::Layout::c;
 }
 
+ir::Layout kept_order(Context& c, std::span<const TensorRef> all) {
+  const auto by_columns = [](const TensorRef& t) { return kept_order(t) == ir::Layout::f; };
+  const bool columns = c.library() == runtime::Library::numpy && std::all_of(all.begin(), all.end(), by_columns);
+  return columns ? ir::Layout::f : ir::Layout::c;
+}
+
 TensorRef materialised(Context& c, const TensorRef& t) { return materialised(c, t, kept_order(t)); }
 
 TensorRef materialised(Context& c, const TensorRef& t, ir::Layout layout) { return computed(c, t, layout, false); }

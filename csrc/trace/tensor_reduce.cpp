@@ -448,7 +448,7 @@ Traced cumulate(Context& c, BinaryOp op, const TensorRef& given, int axis, std::
   if (type == DType::bool_) refuse(c, AbortId::operands_, "a cumulative sum in bool");
   // NumPy rounds each sum of halves, torch those that are stored.
   const DType carried_type = c.library() == runtime::Library::torch ? wide_type(type) : type;
-  const TensorRef out = allocate(c, type, t->shape);
+  const TensorRef out = allocate(c, type, t->shape, {}, kept_order(c, {&t, 1}));
   Axes axes;
   axes.reduced.assign(t->shape.size(), false);
   axes.reduced[static_cast<size_t>(axis)] = true;

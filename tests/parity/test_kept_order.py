@@ -98,6 +98,22 @@ def raising(x, y):
     return c
 
 
+def cumulated(x, y):
+    # pragma 0=>parallel
+    c = np.cumsum(x, axis=0)
+    # pragma 0=>parallel
+    d = np.cumprod(x, axis=1)
+    return c, d
+
+
+def joined(x, y):
+    # pragma 0=>parallel 1=>simd
+    c = np.concatenate([x, y])
+    # pragma 0=>parallel 1=>simd
+    d = np.hstack([x, y + 1])
+    return c, d
+
+
 def product(x, y):
     # pragma 0=>parallel 1=>simd
     c = x @ y.T
@@ -147,7 +163,7 @@ def again_and_again(x, y):
 
 STATEMENTS = [
     scaled, one_operand, turned, both_turned, with_row, with_column, of_vectors, of_parts, chosen, cast,
-    copied_in_rows, copied, like, raising, chained, of_temporaries, product, written_as_vector, again_and_again,
+    copied_in_rows, copied, like, raising, chained, cumulated, joined, of_temporaries, product, written_as_vector, again_and_again,
 ]  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 // A loop that counts from where another one stands: `for k to n - i: a[i + k] * b[i + k]` becomes `for k from i to n:
 // a[k] * b[k]`. Where all subscripts agree on it, what the loop reads then does not follow the other loop's variable,
 // which a matrix product of a triangle has to show (product.h), and begins behind the other loop's iteration, as what
-// gets something from each iteration does (right_looking.cpp). What keeps the length of a slice from being negative
-// says nothing of the iterations, and goes.
+// gets something from each iteration does (right_looking.cpp). One of its bounds has to stay where it is for that. What
+// keeps the length of a slice from being negative says nothing of the iterations, and goes.
 
 #include <algorithm>
 #include <optional>
@@ -60,6 +60,12 @@ std::optional<Affine> common_start(Ranges& ranges, const Op& loop) {
   return start;
 }
 
+/// Does the bound still go with what is added to the variable?
+bool follows(const Affine& bound, const Affine& start) {
+  return std::any_of(start.terms.begin(), start.terms.end(),
+                     [&](const auto& term) { return bound.coef(*term.first) != 0; });
+}
+
 /// Sums of these do not leave 64 bits.
 bool is_small(const ir::Range& range) { return range.lo > -kFar && range.hi < kFar; }
 
@@ -95,6 +101,8 @@ bool move(ir::Graph& graph, Op& loop) {
       if (coef < -kMost || coef > kMost || !visible_before(*term, loop)) return false;
     }
   }
+  // A window that goes with the other loop, `for k to 3: a[i + k]`, would only have bounds that do.
+  if (follows(bounds[0], *start) && follows(bounds[1], *start)) return false;
   Builder b(graph);
   b.set_loc(loop.loc);
   b.set_before(&loop);

@@ -149,7 +149,7 @@ x86::Vec VectorLoop::load_each(DType t, const Place& p, int u) {
   return r;
 }
 
-void VectorLoop::each_lane(const Place& p, int u, const std::function<void(int, x86::Mem)>& f) {
+void VectorLoop::each_lane(const Place& p, int u, const std::function<void(int, x86::Mem)>& f, bool loads) {
   x86::Gp bits;
   if (!exec_.all) {
     bits = cc_.newGpq();
@@ -159,8 +159,11 @@ void VectorLoop::each_lane(const Place& p, int u, const std::function<void(int, 
   x86::Mem slot = scratch(9);
   const bool gathered = p.kind == Place::Kind::gather;
   x86::Mem group = lane_group(p, u);
+  // What stores between them may store the next one's index.
+  const ir::Value* index = p.indices;
+  const Place* indices = gathered && loads ? place_of_indices(index) : nullptr;
   if (gathered) {
-    spill(p.index_bytes == 4 ? DType::i32_ : DType::i64_, p.index[static_cast<size_t>(u)], slot);
+    if (!indices) spill(p.index_bytes == 4 ? DType::i32_ : DType::i64_, p.index[static_cast<size_t>(u)], slot);
     if (group.hasIndex()) group = x86::ptr(base_of(group));
   } else if (!p.stride_known) {
     pointer = cc_.newGpq();
@@ -174,7 +177,9 @@ void VectorLoop::each_lane(const Place& p, int u, const std::function<void(int, 
       cc_.jnc(skip);
     }
     x86::Mem m = group;
-    if (gathered) {
+    if (indices) {
+      m.setIndex(load_index(*index, *indices, u, static_cast<size_t>(l)), p.shift);
+    } else if (gathered) {
       x86::Gp at = cc_.newGpq();
       x86::Mem from = slot;
       from.addOffset(p.index_bytes * l);
@@ -193,7 +198,25 @@ void VectorLoop::each_lane(const Place& p, int u, const std::function<void(int, 
 x86::Reg VectorLoop::load_by_lane(const ir::Op& op, const Place& p, int u) {
   const DType t = op.result()->type.dtype == DType::bool_ ? DType::u8_ : op.result()->type.dtype;
   const int size = ir::size_of(t);
-  const DType word_type = size == 8 ? DType::u64_ : size == 4 ? DType::u32_ : size == 2 ? DType::u16_ : DType::u8_;
+  if (size <= 2) {
+    // Not by way of the stack: a load of what several stores have stored waits until they are done.
+    const int in_part = 16 / size;
+    std::vector<x86::Xmm> parts;
+    for (int l = 0; l < lanes_; l += in_part) {
+      parts.push_back(cc_.newXmm());
+      cc_.vpxor(parts.back(), parts.back(), parts.back());
+    }
+    each_lane(
+        p, u,
+        [&](int lane, x86::Mem m) {
+          const x86::Xmm& part = parts[static_cast<size_t>(lane / in_part)];
+          m.setSize(static_cast<uint32_t>(size));
+          cc_.emit(size == 1 ? Id::kIdVpinsrb : Id::kIdVpinsrw, part, part, m, asmjit::Imm(lane % in_part));
+        },
+        true);
+    return joined(parts, bytes(t));
+  }
+  const DType word_type = size == 8 ? DType::u64_ : DType::u32_;
   x86::Mem out = scratch(0);
   each_lane(p, u, [&](int lane, x86::Mem m) {
     x86::Gp word = cc_.newGpq();

@@ -99,9 +99,8 @@ bool VectorLoop::test_index(const ir::Op& check) {
 }
 
 void VectorLoop::note_loaded(const ir::Op& load, const Place& p) {
-  const DType t = load.result()->type.dtype;
-  const bool as_word = t == DType::i64_ || t == DType::u64_ || t == DType::i32_ || t == DType::u32_;
-  if (as_word && !avx512_ && exec_.all && !d_.stores) loaded_.insert_or_assign(load.result()->id, p);
+  if (ir::is_int(load.result()->type.dtype) && exec_.all && !d_.stores_inside)
+    loaded_.insert_or_assign(load.result()->id, p);
 }
 
 const VectorLoop::Place* VectorLoop::place_of_indices(const ir::Value*& index) const {
@@ -118,13 +117,7 @@ x86::Gp VectorLoop::load_index(const ir::Value& index, const Place& p, int u, si
   m.addOffset(static_cast<int64_t>(lane) * ir::size_of(t));
   m.setSize(static_cast<uint32_t>(ir::size_of(t)));
   x86::Gp word = cc_.newGpq();
-  if (t == DType::i32_) {
-    cc_.movsxd(word, m);
-  } else if (t == DType::u32_) {
-    cc_.mov(word.r32(), m);
-  } else {
-    cc_.mov(word, m);
-  }
+  f_.load_scalar(t, word, m);
   return word;
 }
 

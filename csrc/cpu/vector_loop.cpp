@@ -118,6 +118,7 @@ void VectorLoop::begin_pass(int unroll, bool masked) {
   waiting_.clear();
   forget_constants();
   strided_.clear();
+  windows_.clear();
   linear_.clear();
   linear_step_ = {};
   masks_.clear();

@@ -239,7 +239,7 @@ class VectorLoop : private Lanes {
   std::vector<x86::Gp> lane_indices(const Place&, int u);
   x86::Mem gather_address(const Place&, int u, bool& narrow);
   /// Calls f(lane, address) for each active lane, in order.
-  void each_lane(const Place&, int u, const std::function<void(int, x86::Mem)>& f);
+  void each_lane(const Place&, int u, const std::function<void(int, x86::Mem)>& f, bool loads = false);
   x86::Reg load_by_lane(const ir::Op&, const Place&, int u);
 
   // Asking for what comes (vector_prefetch.cpp).
@@ -297,6 +297,12 @@ class VectorLoop : private Lanes {
   /// With all lanes on: is it loaded by itself as two vectors?
   bool takes_every_other(const Place&, ir::DType) const;
   x86::Reg load_every_other(ir::DType, x86::Mem first, bool down);
+  /// Are its elements, of a byte or two, picked from all that lies between them?
+  bool takes_windows(const Place&, ir::DType) const;
+  x86::Reg load_windows(ir::DType, const Place&, x86::Mem first);
+  x86::Xmm load_from_windows(int size, int64_t stride, int count, x86::Mem lowest);
+  /// One vector of so many bytes of one, two or four.
+  x86::Vec joined(std::span<const x86::Xmm> parts, int size);
   /// Do two accesses of the iteration, of which one takes every other element, touch different memory?
   bool apart(const ir::Op&, const ir::Op&) const;
   /// The access like this one of the elements beside its own that can be done together with it, or null.
@@ -370,9 +376,10 @@ class VectorLoop : private Lanes {
   std::map<uint32_t, Neighbour> neighbours_;  // loads that were looked at
   std::map<int64_t, x86::KReg> first_lanes_;
   std::optional<bool> as_they_lie_, computes_reals_;
-  std::map<uint32_t, Regs> paired_;                      // loaded together with their neighbours
-  std::map<const ir::Op*, Waiting> waiting_;             // by the store that they wait for
-  std::map<std::pair<int, int64_t>, x86::Vec> strided_;  // lanes' offsets, by the size of one and the stride
+  std::map<uint32_t, Regs> paired_;                                // loaded together with their neighbours
+  std::map<const ir::Op*, Waiting> waiting_;                       // by the store that they wait for
+  std::map<std::pair<int, int64_t>, x86::Vec> strided_;            // lanes' offsets, by the size of one and the stride
+  std::map<std::tuple<int, int64_t, int64_t>, x86::Vec> windows_;  // bytes of one, by size, stride and where it begins
   Regs linear_;
   x86::Reg linear_step_;
   Mask exec_;

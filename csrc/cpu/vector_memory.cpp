@@ -224,6 +224,8 @@ void VectorLoop::load(const ir::Op& op) {
       default:
         if (takes_every_other(p, stored)) {
           x = load_every_other(stored, lane_group(p, u), p.stride < 0);
+        } else if (takes_windows(p, stored)) {
+          x = load_windows(stored, p, lane_group(p, u));
         } else {
           x = faster_by_loads(p, ir::size_of(stored)) ? load_each(stored, p, u)
               : can_gather(p, ir::size_of(stored))    ? gather(op, p, u)
@@ -311,6 +313,7 @@ void VectorLoop::store_contiguous(DType t, x86::Mem m, x86::Vec v, bool masked, 
 }
 
 void VectorLoop::store(const ir::Op& op) {
+  loaded_.clear();
   const DType t = op.operands[0]->type.dtype;
   const DType stored = t == DType::bool_ ? DType::u8_ : t;
   Regs values = get(op.operands[0]);
@@ -361,6 +364,7 @@ void VectorLoop::store_stream(DType t, const Place& p, const Regs& values) {
 }
 
 void VectorLoop::atomic(const ir::Op& op) {
+  loaded_.clear();
   const DType t = op.operands[0]->type.dtype;
   const DType stored = t == DType::bool_ ? DType::u8_ : t;
   const int size = ir::size_of(stored);

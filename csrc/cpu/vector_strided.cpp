@@ -1,7 +1,8 @@
-// Every other element. Loads of them are contiguous loads and a permutation, which is faster than a gather. Two loads,
-// or two stores, of neighbours (the parts of complex numbers, `out[2 * i]` and `out[2 * i + 1]`) share two contiguous
-// ones between them. As many loads of neighbours as there are lanes (rows of a transposed matrix) are contiguous ones
-// with lanes and elements swapped. Nothing is touched outside of what the accesses themselves touch.
+// Every other element. Loads of them are contiguous loads and a permutation, which is faster than a gather; so are
+// loads of one or two bytes each that are a few apart, such as one channel of a picture, from windows of 16 bytes. Two
+// loads, or two stores, of neighbours (the parts of complex numbers, `out[2 * i]` and `out[2 * i + 1]`) share two
+// contiguous ones between them. As many loads of neighbours as there are lanes (rows of a transposed matrix) are
+// contiguous ones with lanes and elements swapped. Nothing is touched outside of what the accesses themselves touch.
 #include <cstdlib>
 
 #include "cpu/vector_loop.h"
@@ -14,6 +15,9 @@ using ir::DType;
 using ir::Opcode;
 
 namespace {
+
+/// Bytes that are loaded at a time where one or two of them are wanted here and there.
+constexpr int kWindow = 16;
 
 bool is_access(const ir::Op& op) { return op.code == Opcode::load_ || op.code == Opcode::store_; }
 
@@ -50,6 +54,70 @@ x86::Reg VectorLoop::load_every_other(DType t, x86::Mem m, bool down) {
     cc_.emit(Id::kIdVpermpd, r, r, asmjit::Imm(0xd8));
   }
   return down ? reverse(t, r) : x86::Reg(r);
+}
+
+bool VectorLoop::takes_windows(const Place& p, DType t) const {
+  constexpr int64_t kFarthest = 8;
+  const int size = ir::size_of(t), lanes = std::min(lanes_, kWindow / size);
+  if (size > 2 || !exec_.all || p.kind != Place::Kind::strided || !p.stride_known) return false;
+  const int64_t step = std::abs(p.stride);
+  return step > size && step <= kFarthest * size && (lanes - 1) * step + size >= kWindow;
+}
+
+x86::Reg VectorLoop::load_windows(DType t, const Place& p, x86::Mem m) {
+  const int size = ir::size_of(t), each = std::min(lanes_, kWindow / size);
+  std::vector<x86::Xmm> parts;
+  for (int first = 0; first < lanes_; first += each) {
+    x86::Mem part = m;
+    part.addOffset(first * p.stride + (p.stride < 0 ? (each - 1) * p.stride : 0));
+    parts.push_back(load_from_windows(size, p.stride, each, part));
+  }
+  return joined(parts, bytes(t));
+}
+
+/// So many elements, the lowest of which is at `m`. Nothing behind the last one is touched: the last window ends there.
+x86::Xmm VectorLoop::load_from_windows(int size, int64_t stride, int count, x86::Mem m) {
+  const int64_t step = std::abs(stride), span = (count - 1) * step + size;
+  x86::Xmm all;
+  int64_t known = 0;  // elements that lie before this are there
+  while (known < span) {
+    const int64_t start = std::min(known, span - kWindow);
+    std::vector<uint64_t> order(kWindow, 0x80);
+    int64_t next = known;
+    for (int l = 0; l < count; ++l) {
+      const int64_t at = (stride < 0 ? count - 1 - l : l) * step;
+      if (at < known || at + size > start + kWindow) continue;
+      for (int b = 0; b < size; ++b) order[static_cast<size_t>(l * size + b)] = static_cast<uint64_t>(at - start + b);
+      next = std::max(next, at + step);
+    }
+    auto [mask, fresh] = windows_.try_emplace({size, stride, start});
+    if (fresh) mask->second = constant_vec(order, 1);
+    x86::Mem window = m;
+    window.addOffset(start);
+    window.setSize(kWindow);
+    x86::Xmm here = cc_.newXmm();
+    cc_.vmovdqu(here, window);
+    cc_.vpshufb(here, here, mask->second.xmm());
+    if (all.isValid()) cc_.vpor(here, here, all);
+    all = here;
+    known = next;
+  }
+  return all;
+}
+
+x86::Vec VectorLoop::joined(std::span<const x86::Xmm> parts, int size) {
+  const x86::Vec r = vec(size);
+  if (parts.size() == 1) {
+    f_.move(r, parts[0]);
+    return r;
+  }
+  std::vector<x86::Ymm> halves;
+  for (size_t k = 0; k < parts.size(); k += 2) {
+    halves.push_back(parts.size() == 2 ? r.ymm() : cc_.newYmm());
+    cc_.vinserti128(halves.back(), parts[k].ymm(), parts[k + 1], 1);
+  }
+  if (halves.size() == 2) cc_.vinserti64x4(r.zmm(), halves[0].zmm(), halves[1], 1);
+  return r;
 }
 
 bool VectorLoop::apart(const ir::Op& a, const ir::Op& b) const {

@@ -44,6 +44,20 @@ struct Rules {
     const Word word[] = {v.op->imm};
     return std::bit_cast<double>(ir::evaluate_op(Opcode::cast_, DType::f64_, v.type.dtype, word));
   }
+  /// A constant in another type; nothing where the value is none, or is unspecified and left to the machine, so that
+  /// there is one answer: a real number out of an integer's range.
+  static std::optional<Word> converted_constant(const Value& v, DType to) {
+    if (!v.op || v.op->code != Opcode::const_) return std::nullopt;
+    const DType from = v.type.dtype;
+    if (ir::is_real(from) && ir::is_int(to)) {
+      const double real = *number(v);
+      if (!(real > -9.2e18 && real < 9.2e18)) return std::nullopt;
+      const Word as_i64 = static_cast<Word>(static_cast<int64_t>(real));
+      if (ir::canonical(to, as_i64) != as_i64) return std::nullopt;
+    }
+    const Word word[] = {v.op->imm};
+    return ir::evaluate_op(Opcode::cast_, to, from, word);
+  }
   static bool is_int(const Value& v, int64_t n) { return constant(v) == n; }
   /// Equal to this number, with this sign of zero.
   static bool is_real(const Value& v, double n) {
@@ -69,6 +83,8 @@ struct Rules {
   Value* negated(Value* v);
   Value* opposite(const Value& v);
   Value* chosen_extremum(const Value& condition, Value* yes, Value* no);
+  static bool chooses_free(const Value&, DType to, int depth = 0);
+  Value* chosen(Value*, DType to);
   Value* conversion();
   Value* extremum();
   Value* run();
@@ -336,6 +352,26 @@ Value* Rules::choice() {
   return nullptr;
 }
 
+/// Is it chosen from constants, and from what was of the type before?
+bool Rules::chooses_free(const Value& v, DType to, int depth) {
+  constexpr int kDeepest = 4;
+  if (const Op* choice = made_by(&v, Opcode::select_)) {
+    return depth < kDeepest && chooses_free(*choice->operands[1], to, depth + 1) &&
+           chooses_free(*choice->operands[2], to, depth + 1);
+  }
+  if (const Op* cast = made_by(&v, Opcode::cast_))
+    return cast->operands[0]->type.dtype == to && widens(to, v.type.dtype);
+  return converted_constant(v, to).has_value();
+}
+
+/// The same of that type.
+Value* Rules::chosen(Value* v, DType to) {
+  if (const Op* choice = made_by(v, Opcode::select_))
+    return b.select(choice->operands[0], chosen(choice->operands[1], to), chosen(choice->operands[2], to));
+  if (const Op* cast = made_by(v, Opcode::cast_)) return cast->operands[0];
+  return b.constant(to, *converted_constant(*v, to));
+}
+
 Value* Rules::conversion() {
   const DType to = op.result()->type.dtype;
   if (op.code == Opcode::bitcast_) {
@@ -344,6 +380,7 @@ Value* Rules::conversion() {
     return inner ? b.bitcast(inner->operands[0], to) : nullptr;
   }
   if (type == to) return x;
+  if (made_by(x, Opcode::select_) && chooses_free(*x, to)) return chosen(x, to);
   const Op* inner = made_by(x, Opcode::cast_);
   if (!inner) return nullptr;
   Value* source = inner->operands[0];
@@ -441,15 +478,11 @@ Value* fold_constants(Op& op, Builder& b) {
   }
   if (words.empty()) return nullptr;
   const DType to = op.result()->type.dtype;
-  const DType from = op.operands[0]->type.dtype;
-  if (op.code == Opcode::cast_ && ir::is_real(from) && ir::is_int(to)) {
-    // Out of range the value is unspecified: left to the machine, so that there is one answer.
-    const double v = *Rules::number(*op.operands[0]);
-    if (!(v > -9.2e18 && v < 9.2e18)) return nullptr;
-    const Word as_i64 = static_cast<Word>(static_cast<int64_t>(v));
-    if (ir::canonical(to, as_i64) != as_i64) return nullptr;
+  if (op.code == Opcode::cast_) {
+    const auto converted = Rules::converted_constant(*op.operands[0], to);
+    return converted ? b.constant(to, *converted) : nullptr;
   }
-  return b.constant(to, ir::evaluate_op(op.code, to, from, words));
+  return b.constant(to, ir::evaluate_op(op.code, to, op.operands[0]->type.dtype, words));
 }
 
 }  // namespace

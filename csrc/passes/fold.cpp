@@ -176,21 +176,24 @@ class Fold {
     return first ? first : end;
   }
 
-  /// if c {yield a} else {yield b} -> select(c, a, b); inside simd loops also when cheap pure ops come first.
+  /// if c {yield a} else {yield b} -> select(c, a, b); inside simd loops also when cheap pure ops come first, elsewhere
+  /// one that counts, `if c: n += 1`: what a jump costs where nobody can foresee it is more.
   bool to_select(Op& op) {
-    int count = 0;
+    int count = 0, counting = 0;
     for (Block* arm : op.blocks) {
       if (arm->last->code != Opcode::yield_) return false;
       for (const Op* at = arm->first; at != arm->last; at = at->next) {
         if (!ir::is_pure(at->code) || !is_cheap(*at)) return false;
         ++count;
+        counting += (at->code == Opcode::add_ || at->code == Opcode::sub_) && ir::is_int(at->result()->type.dtype);
       }
     }
     if (op.results.empty()) {
       remove(op);
       return true;
     }
-    if (count > 0 && (count > kSpeculated || !in_lanes(op))) return false;
+    const bool counts = count == 1 && counting == 1 && op.results.size() == 1;
+    if (count > 0 && !counts && (count > kSpeculated || !in_lanes(op))) return false;
     for (Block* arm : op.blocks) move_before(*arm, op);
     for (size_t i = 0; i < op.results.size(); ++i) {
       Value *a = resolve(op.blocks[0]->last->operands[i]), *b = resolve(op.blocks[1]->last->operands[i]);

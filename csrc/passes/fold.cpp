@@ -177,7 +177,7 @@ class Fold {
   }
 
   /// if c {yield a} else {yield b} -> select(c, a, b); inside simd loops also when cheap pure ops come first, elsewhere
-  /// one that counts, `if c: n += 1`: what a jump costs where nobody can foresee it is more.
+  /// what counts, `if c: n += 1` and `n += 1 if c else -1`: what a jump costs that nobody can foresee is more.
   bool to_select(Op& op) {
     int count = 0, counting = 0;
     for (Block* arm : op.blocks) {
@@ -192,7 +192,7 @@ class Fold {
       remove(op);
       return true;
     }
-    const bool counts = count == 1 && counting == 1 && op.results.size() == 1;
+    const bool counts = count <= 2 && counting == count && op.results.size() == 1;
     if (count > 0 && !counts && (count > kSpeculated || !in_lanes(op))) return false;
     for (Block* arm : op.blocks) move_before(*arm, op);
     for (size_t i = 0; i < op.results.size(); ++i) {

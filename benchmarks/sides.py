@@ -8,6 +8,7 @@ import ctypes
 import importlib
 import importlib.util
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,11 +21,12 @@ C_FLAGS = ("-O3", "-march=native", "-ffast-math", "-fopenmp", "-fPIC")
 
 def compile_c(source: Path, folder: Path) -> Path:
     """The library that gcc makes of `source`; gcc may be missing or fail: OSError, CalledProcessError."""
-    compiled, library = folder / f"{source.stem}.o", folder / f"{source.stem}.so"
+    # Under a name of this process's own until it is whole: several may share the folder.
+    compiled, linked = (folder / f"{source.stem}.{os.getpid()}.{kind}" for kind in ("o", "so"))
     subprocess.run(["gcc", *C_FLAGS, "-c", str(source), "-o", str(compiled)], check=True)
     # Apart, since gcc 12 given -ffast-math links what turns subnormal numbers off in the thread that loads the library.
-    subprocess.run(["gcc", "-shared", "-fopenmp", str(compiled), "-o", str(library), "-lm"], check=True)
-    return library
+    subprocess.run(["gcc", "-shared", "-fopenmp", str(compiled), "-o", str(linked), "-lm"], check=True)
+    return linked.replace(folder / f"{source.stem}.so")
 
 
 def c_library(source: Path, folder: Path) -> ctypes.CDLL:

@@ -3,13 +3,11 @@
 // `y[i] = a * y[i - 1] + x[i]`. A load right behind its store takes longer than the operations between the two.
 //
 // Rules for editors:
-// 1. The loop runs in order, and each of its iterations gets as far as the loads and the store: nothing leaves it
-// early,
-//    and nothing in it checks.
+// 1. The loop runs in order, and each of its iterations gets as far as the loads and the store: nothing leaves it, and
+//    nothing in it checks.
 // 2. Nobody else stores to the view in the loop, nor to another that may be the same.
 // 3. The first iterations load what was there before the loop, in front of it, and only if the iteration runs that
-// would
-//    have loaded it.
+//    would have loaded it.
 
 #include <algorithm>
 #include <vector>

@@ -1,6 +1,7 @@
-// Python's ints in fewer bits, in lanes: `(int(a[i]) * 77 + int(b[i]) * 179) >> 8` of bytes fits 16 bits, of which a
-// vector has four times as many as of 64. Where that holds of all that is computed in 64 bits in a loop, as far as
-// ranges tell, it is computed in 16 or 32.
+// Python's ints in fewer bits, in lanes: `abs(int(a[i]) - int(b[i]))` of bytes fits 16 bits, of which a vector has four
+// times as many as of 64, and `(int(a[i]) * 77 + int(b[i]) * 179) >> 8` fits 32. Where one of them has all that a loop
+// computes in 64 bits, as far as ranges tell, it is computed in that. Both have a sign: a backend may convert words
+// without one to bytes one by one.
 //
 // Rules for editors:
 // 1. Each value, and each operand, is a number of the narrower type, so that an operation gives the same number there.
@@ -63,9 +64,8 @@ bool compares(Opcode code) {
 }
 
 bool has(DType type, const ir::Range& range) {
-  const int bits = 8 * ir::size_of(type);
-  const int64_t most = ir::is_signed(type) ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
-  return range.lo >= (ir::is_signed(type) ? -most - 1 : 0) && range.hi <= most;
+  const int64_t most = (int64_t{1} << (8 * ir::size_of(type) - 1)) - 1;
+  return range.lo >= -most - 1 && range.hi <= most;
 }
 
 class Narrower {

@@ -24,9 +24,9 @@ constexpr int64_t kMostOps = 96;
 
 /// 0: nobody knows, or too many.
 int64_t few_trips(const Op& loop) {
+  constexpr int64_t kFar = int64_t{1} << 40;
   const auto low = constant(*loop.operands[0]), high = constant(*loop.operands[1]), step = constant(*loop.operands[2]);
-  if (!low || !high || !step || *step < 1 || *low < -kMostOps || *low > kMostOps) return 0;
-  if (*high <= *low || *high > kMostOps) return 0;
+  if (!low || !high || !step || *step < 1 || *low < -kFar || *high > kFar || *high <= *low) return 0;
   const int64_t trips = (*high - *low + *step - 1) / *step;
   return trips <= kMostTrips ? trips : 0;
 }
@@ -38,8 +38,9 @@ int64_t ops_of(const Op& loop) {
 }
 
 bool is_short(const Op& loop) {
-  return in_lanes(loop) && !has_permission(loop) && left_by_yield_only(loop) && has_plain_body(loop, true) &&
-         !has_inner_loop(loop) && few_trips(loop) * ops_of(loop) > 0 && few_trips(loop) * ops_of(loop) <= kMostOps;
+  const int64_t trips = few_trips(loop);
+  return trips > 0 && in_lanes(loop) && !has_permission(loop) && left_by_yield_only(loop) &&
+         has_plain_body(loop, true) && !has_inner_loop(loop) && trips * ops_of(loop) <= kMostOps;
 }
 
 void write_out(ir::Graph& graph, Op& loop) {

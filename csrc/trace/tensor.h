@@ -181,7 +181,7 @@ enum class Order : uint8_t {
 std::vector<ir::Value*> accumulate(
     Context&, std::span<const InnerRef> dims, std::span<ir::Value* const> inits, Order,
     const std::function<std::vector<ir::Value*>(Index, std::span<ir::Value* const>)>& body);
-/// A fresh array with the elements of t, in kept_order.
+/// A fresh array with the elements of t, in the order that the library's operators give it.
 TensorRef materialised(Context&, const TensorRef&);
 TensorRef materialised(Context&, const TensorRef&, ir::Layout);
 /// The same where elements may raise: the first one that does is to be the one.

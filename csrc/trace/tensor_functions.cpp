@@ -215,7 +215,8 @@ Traced full_like(const Call& call) {
 
 Traced copy(const Call& call) {
   call.refuse_given({"order", "subok"});
-  return materialised(call.context(), call.array("a"))->base;
+  const TensorRef t = call.array("a");
+  return materialised(call.context(), t, kept_order(t))->base;
 }
 
 /// The method, which keeps no order.

@@ -340,11 +340,20 @@ ir::Layout kept_order(Context& c, std::span<const TensorRef> all) {
   return columns ? ir::Layout::f : ir::Layout::c;
 }
 
-TensorRef materialised(Context& c, const TensorRef& t) { return materialised(c, t, kept_order(t)); }
+namespace {
+
+/// Of what operators make: CuPy's are rows, whatever their operands are.
+ir::Layout order_of_results(Context& c, const TensorRef& t) {
+  return c.library() == runtime::Library::cupy ? ir::Layout::c : kept_order(t);
+}
+
+}  // namespace
+
+TensorRef materialised(Context& c, const TensorRef& t) { return materialised(c, t, order_of_results(c, t)); }
 
 TensorRef materialised(Context& c, const TensorRef& t, ir::Layout layout) { return computed(c, t, layout, false); }
 
-TensorRef materialised_in_order(Context& c, const TensorRef& t) { return computed(c, t, kept_order(t), true); }
+TensorRef materialised_in_order(Context& c, const TensorRef& t) { return computed(c, t, order_of_results(c, t), true); }
 
 Traced materialised(Context& c, const Traced& t) {
   if (!is_lazy(t)) return t;

@@ -1,0 +1,251 @@
+"""What programs do beside large kernels: pictures, recurrences, counts, arrays in Fortran's order.
+
+    python benchmarks/everyday.py [--only grey,...] [--rounds 15] [--json FILE]
+
+Each case runs on one thread, with appy and in turns with it: loops as Numba's code of the same function
+(`njit(fastmath=True)`), array statements as NumPy runs them. Microseconds of a call, each the median of `rounds`, the
+median of the ratios of a round with its quartiles, and what was compared. Results are compared before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import appy
+
+# Pictures of 480 x 640 pixels.
+
+
+def grey(picture, out):
+    # pragma parallel for
+    for i in range(out.shape[0]):
+        # pragma simd
+        for j in range(out.shape[1]):
+            out[i, j] = 0.299 * picture[i, j, 0] + 0.587 * picture[i, j, 1] + 0.114 * picture[i, j, 2]
+
+
+def threshold(picture, out):
+    # pragma parallel for
+    for i in range(out.shape[0]):
+        # pragma simd
+        for j in range(out.shape[1]):
+            out[i, j] = 255 if picture[i, j, 1] > 128 else 0
+
+
+def table(picture, values, out):
+    # pragma parallel for
+    for i in range(out.shape[0]):
+        # pragma simd
+        for j in range(out.shape[1]):
+            out[i, j] = values[picture[i, j]]
+
+
+def difference(a, b, out):
+    # pragma parallel for simd
+    for i in range(len(out)):
+        out[i] = abs(int(a[i]) - int(b[i]))
+
+
+def blend(a, b, out):
+    # pragma parallel for simd
+    for i in range(len(out)):
+        out[i] = (int(a[i]) * 77 + int(b[i]) * 179) // 256
+
+
+def mean_of_neighbours(picture, out):
+    # pragma parallel for
+    for i in range(1, picture.shape[0] - 1):
+        # pragma simd
+        for j in range(1, picture.shape[1] - 1):
+            s = 0.0
+            for a in range(-1, 2):
+                for b in range(-1, 2):
+                    s += picture[i + a, j + b]
+            out[i, j] = s / 9
+
+
+# Recurrences: what an iteration stores the next one loads.
+
+
+def exponential_mean(x, out):
+    # pragma sequential for
+    for i in range(1, len(x)):
+        out[i] = 0.9 * out[i - 1] + 0.1 * x[i]
+
+
+def tridiagonal(a, b, c, d, e, x):
+    n = len(b)
+    e[0] = c[0] / b[0]
+    x[0] = d[0] / b[0]
+    # pragma sequential for
+    for i in range(1, n):
+        w = b[i] - a[i] * e[i - 1]
+        e[i] = c[i] / w
+        x[i] = (d[i] - a[i] * x[i - 1]) / w
+    # pragma sequential for
+    for i in range(n - 2, -1, -1):
+        x[i] -= e[i] * x[i + 1]
+
+
+def decay_of_columns(a):
+    # pragma parallel for simd
+    for j in range(a.shape[1]):
+        for i in range(1, a.shape[0]):
+            a[i, j] = 0.5 * a[i - 1, j] + 0.5 * a[i, j]
+
+
+# Counts that nobody can foresee.
+
+
+def random_walk(steps):
+    at = 0
+    most = 0
+    # pragma sequential for
+    for i in range(len(steps)):
+        if steps[i] == 1:
+            at += 1
+        else:
+            at -= 1
+        if at > most:
+            most = at
+    return most
+
+
+def pi_by_generators(hits):
+    # pragma parallel for
+    for i in range(len(hits)):
+        s = np.uint64(i * 7919 + 1)
+        n = 0
+        for _ in range(2000):
+            s = s * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+            x = (s >> np.uint64(11)) * 1.1102230246251565e-16
+            s = s * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+            y = (s >> np.uint64(11)) * 1.1102230246251565e-16
+            if x * x + y * y <= 1.0:
+                n += 1
+        hits[i] = n
+
+
+# Arrays in Fortran's order, as statements.
+
+
+def scaled_columns(a, b):
+    # pragma 0=>parallel 1=>simd
+    c = 2 * a + b
+    return c
+
+
+def turned(a, b):
+    # pragma 0=>parallel 1=>simd
+    c = a.T + 1
+    return c
+
+
+def _bytes(*shape: int) -> np.ndarray:
+    return np.random.default_rng(1).integers(0, 256, shape, np.uint8)
+
+
+def _reals(*shape: int) -> np.ndarray:
+    return np.random.default_rng(2).random(shape)
+
+
+def _columns() -> list[np.ndarray]:
+    return [np.asfortranarray(_reals(20000, 3).astype(np.float32)) for _ in range(2)]
+
+
+# The function, what makes its arguments, and whom it is compared with.
+CASES: dict[str, tuple[Callable, Callable[[], list], str]] = {
+    "grey": (grey, lambda: [_bytes(480, 640, 3), _bytes(480, 640)], "numba"),
+    "threshold": (threshold, lambda: [_bytes(480, 640, 3), _bytes(480, 640)], "numba"),
+    "table": (table, lambda: [_bytes(480, 640), _bytes(256), _bytes(480, 640)], "numba"),
+    "difference": (difference, lambda: [_bytes(307200), _bytes(307200)[::-1].copy(), _bytes(307200)], "numba"),
+    "blend": (blend, lambda: [_bytes(307200), _bytes(307200)[::-1].copy(), _bytes(307200)], "numba"),
+    "mean_of_neighbours": (mean_of_neighbours, lambda: [_reals(480, 640), _reals(480, 640)], "numba"),
+    "exponential_mean": (exponential_mean, lambda: [_reals(100000), _reals(100000)], "numba"),
+    "tridiagonal": (tridiagonal, lambda: [*(_reals(20000) + k % 2 * 2 for k in range(6))], "numba"),
+    "decay_of_columns": (decay_of_columns, lambda: [_reals(300, 400)], "numba"),
+    "random_walk": (random_walk, lambda: [_bytes(200000) % 2], "numba"),
+    "pi_by_generators": (pi_by_generators, lambda: [np.zeros(32, np.int64)], "numba"),
+    "scaled_columns": (scaled_columns, _columns, "numpy"),
+    "turned": (turned, lambda: [a.T.copy() for a in _columns()], "numpy"),
+}
+
+
+def other_side(function: Callable, name: str) -> Callable:
+    if name == "numpy":
+        return function
+    import numba
+
+    return numba.njit(fastmath=True)(function)
+
+
+def results(function: Callable, arguments: list) -> list:
+    """Of one call: what it returns, and its arguments as it leaves them."""
+    given = [a.copy(order="K") for a in arguments]
+    return [function(*given), *given]
+
+
+def seconds(function: Callable, arguments: list, calls: int) -> float:
+    begin = time.perf_counter()
+    for _ in range(calls):
+        function(*arguments)
+    return (time.perf_counter() - begin) / calls
+
+
+def compare(mine: np.ndarray, theirs: np.ndarray) -> None:
+    # What is cut off to bytes differs by one where sums are in another order.
+    one = 1 if mine.dtype == np.uint8 else 0
+    close = 1e-5 if mine.dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(mine.astype(float), theirs.astype(float), rtol=close, atol=max(one, close))
+
+
+def measure(name: str, rounds: int) -> dict[str, Any]:
+    function, make, against = CASES[name]
+    arguments = make()
+    sides = [appy.jit(strict=True, threads=1)(function), other_side(function, against)]
+    mine, theirs = (results(side, arguments) for side in sides)
+    for a, b in zip(mine, theirs, strict=True):
+        if a is not None:
+            compare(np.asarray(a), np.asarray(b))
+    calls = max(1, int(2e-3 / seconds(sides[0], arguments, 3)))
+    times = [[seconds(side, arguments, calls) for side in sides] for _ in range(rounds)]
+    ratios = statistics.quantiles([b / a for a, b in times], n=4)
+    mine_us, theirs_us = (statistics.median(t) * 1e6 for t in zip(*times, strict=True))
+    return {"us": mine_us, "other_us": theirs_us, "against": against, "ratio": ratios[1], "quartiles": ratios[::2]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", default=",".join(CASES), help="names, separated by commas")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    if given.rounds < 2:
+        parser.error("quartiles take two rounds or more")
+    warnings.simplefilter("ignore")
+    print(f"{'microseconds':20}{'appy':>10}{'other':>10}  ratio", flush=True)
+    rows = {}
+    for name in given.only.split(","):
+        rows[name] = row = measure(name, given.rounds)
+        low, high = row["quartiles"]
+        print(
+            f"{name:20}{row['us']:10.1f}{row['other_us']:10.1f}  {row['ratio']:.2f} [{low:.2f}, {high:.2f}] {row['against']}",
+            flush=True,
+        )
+    mean = statistics.geometric_mean(row["ratio"] for row in rows.values())
+    print(f"geometric mean {mean:.2f} over {len(rows)}")
+    if given.json:
+        given.json.write_text(json.dumps({"rows": rows, "geometric_mean": mean}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

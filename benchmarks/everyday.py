@@ -52,7 +52,8 @@ def table(picture, values, out):
 def difference(a, b, out):
     # pragma parallel for simd
     for i in range(len(out)):
-        out[i] = abs(int(a[i]) - int(b[i]))
+        # Numba's int() of what has no sign has none either.
+        out[i] = abs(np.int64(a[i]) - np.int64(b[i]))
 
 
 def blend(a, b, out):

@@ -1,7 +1,6 @@
-// Python's ints in fewer bits, in lanes: `abs(int(a[i]) - int(b[i]))` of bytes fits 16 bits, of which a vector has four
-// times as many as of 64, and `(int(a[i]) * 77 + int(b[i]) * 179) >> 8` fits 32. Where one of them has all that a loop
-// computes in 64 bits, as far as ranges tell, it is computed in that. Both have a sign: a backend may convert words
-// without one to bytes one by one.
+// Python's ints in fewer bits, in lanes: `(int(a[i]) * 77 + int(b[i]) * 179) >> 8` of bytes fits 16 bits, of which a
+// vector has four times as many as of 64. Where 16 bits, with a sign or without, or 32 have all that a loop computes in
+// 64, as far as ranges tell, it is computed in them.
 //
 // Rules for editors:
 // 1. Each value, and each operand, is a number of the narrower type, so that an operation gives the same number there.
@@ -15,6 +14,7 @@
 #include "ir/builder.h"
 #include "ir/ir.h"
 #include "ir/typing.h"
+#include "passes/comparisons.h"
 #include "passes/loops.h"
 #include "passes/range.h"
 #include "passes/subscripts.h"
@@ -58,14 +58,10 @@ bool is_exact(Opcode code) {
   }
 }
 
-bool compares(Opcode code) {
-  return code == Opcode::lt_ || code == Opcode::le_ || code == Opcode::gt_ || code == Opcode::ge_ ||
-         code == Opcode::eq_ || code == Opcode::ne_;
-}
-
 bool has(DType type, const ir::Range& range) {
-  const int64_t most = (int64_t{1} << (8 * ir::size_of(type) - 1)) - 1;
-  return range.lo >= -most - 1 && range.hi <= most;
+  const int bits = 8 * ir::size_of(type);
+  const int64_t most = (int64_t{1} << (ir::is_signed(type) ? bits - 1 : bits)) - 1;
+  return range.lo >= (ir::is_signed(type) ? -most - 1 : 0) && range.hi <= most;
 }
 
 class Narrower {
@@ -74,7 +70,7 @@ class Narrower {
 
   bool run() {
     if (!survey() || computed_.empty()) return false;
-    for (DType type : {DType::i16_, DType::i32_}) {
+    for (DType type : {DType::i16_, DType::u16_, DType::i32_}) {
       if (ir::size_of(type) < widest_ || !fits(type)) continue;
       rewrite(type);
       return true;
@@ -116,7 +112,7 @@ class Narrower {
       if (!uses_wide) return true;
       used_.push_back(&op);
       const bool converts = op.code == Opcode::cast_ && v->type.dtype != DType::bool_;
-      return (converts || compares(op.code)) && op.operands[0]->type.dtype == DType::i64_;
+      return (converts || is_comparison(op.code)) && op.operands[0]->type.dtype == DType::i64_;
     }
     if (v->type.dtype != DType::i64_) return false;
     if (op.code == Opcode::const_) return true;
@@ -171,10 +167,9 @@ class Narrower {
     const auto known = narrow_.find(v);
     if (known != narrow_.end()) return known->second;
     b_.set_before(&loop_);
-    if (is_inside(*v)) {
-      APPY_CHECK(v->op && v->op->code == Opcode::const_, "what is computed in the loop is narrowed in order");
-      return narrow_[v] = b_.constant(type, ir::canonical(type, v->op->imm));
-    }
+    // A shift has to know how far.
+    if (v->op && v->op->code == Opcode::const_) return narrow_[v] = b_.constant(type, ir::canonical(type, v->op->imm));
+    APPY_CHECK(!is_inside(*v), "what is computed in the loop is narrowed in order");
     return narrow_[v] = b_.cast(v, type);
   }
 

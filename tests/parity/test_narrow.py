@@ -77,13 +77,17 @@ def test_expressions(seed):
 
 
 def test_pictures():
-    def f(a, b, out):
+    def f(a, b, out, mean):
         # pragma parallel for simd
         for i in range(len(out)):
             out[i] = (int(a[i]) * 77 + int(b[i]) * 179) // 256
+        # pragma parallel for simd
+        for i in range(len(out)):
+            mean[i] = (int(a[i]) + int(b[i])) >> 1
 
     compiled = appy.jit(strict=True)(f)
     a, b = (np.repeat(np.arange(256, dtype="u1"), 256), np.tile(np.arange(256, dtype="u1"), 256))
-    out = np.zeros(len(a), "u1")
-    compiled(a, b, out)
+    out, mean = np.zeros((2, len(a)), "u1")
+    compiled(a, b, out, mean)
     np.testing.assert_array_equal(out, (a.astype(int) * 77 + b.astype(int) * 179) // 256)
+    np.testing.assert_array_equal(mean, (a.astype(int) + b) >> 1)

@@ -19,7 +19,6 @@
 
 namespace appy::passes {
 
-using ir::Block;
 using ir::Builder;
 using ir::Op;
 using ir::Opcode;
@@ -144,23 +143,11 @@ class Carrying {
   /// `first`.
   Value* stored_before(Builder& b, const Op& store, int64_t n, int64_t first) {
     const int64_t step = *constant(*loop_.operands[2]);
-    const ir::Type type = ir::scalar(store.view()->type.dtype);
     Value* at = b.op(Opcode::add_, {loop_.operands[0], b.i64(-n * step)});
     Value* runs = first == 0 ? emit_runs(b, loop_) : b.op(Opcode::gt_, {emit_trips(b, loop_), b.i64(first)});
-    Op* guard = b.if_op(runs, std::span(&type, 1));
-    Op* load = graph_.new_op(Opcode::load_, store.loc);
-    load->access = std::make_unique<ir::Access>(*store.access);
-    load->operands.assign(store.operands.begin() + 1, store.operands.end());
+    Op* load = load_of(graph_, store);
     std::replace(load->operands.begin(), load->operands.end(), induction(loop_), at);
-    guard->blocks[0]->append(load);
-    b.set_block(guard->blocks[0]);
-    Value* loaded[] = {ir::add_result(*load, type)};
-    b.yield(loaded);
-    b.set_block(guard->blocks[1]);
-    Value* nothing[] = {b.constant(type.dtype, 0)};
-    b.yield(nothing);
-    b.set_before(&loop_);
-    return guard->result();
+    return load_where(b, runs, load, &loop_);
   }
 
   ir::Graph& graph_;

@@ -224,16 +224,11 @@ class Promoter {
     if (!how.load) {
       current.push_back(b.constant(type.dtype, 0));
     } else if (!runs) {
-      current.push_back(load(cell, &loop, *loop.parent));
+      Op* load = load_of(graph_, cell);
+      loop.parent->insert_before(&loop, load);
+      current.push_back(ir::add_result(*load, type));
     } else {
-      Op* guard = b.if_op(runs, std::span(&type, 1));
-      b.set_block(guard->blocks[0]);
-      Value* loaded[] = {load(cell, nullptr, *guard->blocks[0])};
-      b.yield(loaded);
-      b.set_block(guard->blocks[1]);
-      Value* nothing[] = {b.constant(type.dtype, 0)};
-      b.yield(nothing);
-      current.push_back(guard->result());
+      current.push_back(load_where(b, runs, load_of(graph_, cell), &loop));
     }
     b.set_before(&loop);
     if (how.flag) current.push_back(b.boolean(false));
@@ -258,19 +253,6 @@ class Promoter {
     store->operands = cell.operands;
     store->operands[0] = current[0];
     target->insert_before(position, store);
-  }
-
-  /// A load of the cell before `position`, or at the end of the block.
-  Value* load(const Op& cell, Op* position, Block& block) {
-    Op* made = graph_.new_op(Opcode::load_, cell.loc);
-    made->access = std::make_unique<ir::Access>(*cell.access);
-    made->operands.assign(cell.operands.begin() + 1, cell.operands.end());
-    if (position) {
-      block.insert_before(position, made);
-    } else {
-      block.append(made);
-    }
-    return ir::add_result(*made, ir::scalar(cell.view()->type.dtype));
   }
 
   ir::Graph& graph_;

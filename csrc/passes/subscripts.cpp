@@ -107,6 +107,28 @@ Op* relative_access(ir::Graph& graph, ir::LocId loc, ir::Opcode code, Value* vie
   return made;
 }
 
+Op* load_of(ir::Graph& graph, const Op& store) {
+  Op* made = graph.new_op(ir::Opcode::load_, store.loc);
+  made->access = std::make_unique<ir::Access>(*store.access);
+  made->operands.assign(store.operands.begin() + 1, store.operands.end());
+  return made;
+}
+
+Value* load_where(ir::Builder& b, Value* condition, Op* load, Op* before) {
+  const ir::Type type = ir::scalar(load->view()->type.dtype);
+  b.set_before(before);
+  Op* guard = b.if_op(condition, std::span(&type, 1));
+  guard->blocks[0]->append(load);
+  b.set_block(guard->blocks[0]);
+  Value* loaded[] = {ir::add_result(*load, type)};
+  b.yield(loaded);
+  b.set_block(guard->blocks[1]);
+  Value* nothing[] = {b.constant(type.dtype, 0)};
+  b.yield(nothing);
+  b.set_before(before);
+  return guard->result();
+}
+
 bool is_invariant(const Op& access, const ir::Block& block) {
   return ir::defined_outside(*access.view(), block) &&
          std::all_of(access.terms().begin(), access.terms().end(),

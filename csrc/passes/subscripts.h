@@ -1,6 +1,7 @@
 // Comparing the subscripts of accesses to one view.
 #pragma once
 
+#include "ir/builder.h"
 #include "ir/ir.h"
 #include "passes/affine.h"
 #include "passes/range.h"
@@ -28,6 +29,10 @@ bool different_elements(Ranges&, const ir::Op& a, const ir::Op& b, const ir::Op&
 bool never_zero(Ranges&, const Affine& sum, const ir::Op& where);
 /// A load or store, without what it stores, of view[at - from]; it stands nowhere yet.
 ir::Op* relative_access(ir::Graph&, ir::LocId, ir::Opcode, ir::Value* view, ir::Value* at, ir::Value* from);
+/// A load of what the store stores to; it has no result yet and stands nowhere.
+ir::Op* load_of(ir::Graph&, const ir::Op& store);
+/// Emits such a load in front of an op for where the condition holds, and 0 for where not. The builder goes on there.
+ir::Value* load_where(ir::Builder&, ir::Value* condition, ir::Op* load, ir::Op* before);
 /// The view and every term of the access are defined outside the block.
 bool is_invariant(const ir::Op& access, const ir::Block&);
 

@@ -118,8 +118,8 @@ int64_t make_array(Context* context, ir::Word* words, int64_t bits) {
     data = context->arrays->make(static_cast<int>(kind.slot), type, words + 1);
   } else if (fits || empty) {
     const size_t elements = empty ? 0 : static_cast<size_t>(stride);
-    data = context->memory->reserve(kind.slot, elements + kind.lead + kReadBehind);
-    if (data) data = static_cast<std::byte*>(data) + kind.lead;
+    data = context->memory->reserve(kind.slot, kReadAround + kind.lead + elements + kReadAround);
+    if (data) data = static_cast<std::byte*>(data) + kReadAround + kind.lead;
   }
   words[0] = reinterpret_cast<ir::Word>(data);
   if (data) return static_cast<int64_t>(Status::done);

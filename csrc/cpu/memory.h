@@ -39,8 +39,8 @@ class Memory {
 /// Bytes that the calling thread keeps for its next region.
 size_t cached_bytes();
 
-/// Bytes behind an array that does not escape, which vectors of its last elements may read.
-constexpr size_t kReadBehind = ir::kCacheLine;
+/// Bytes in front of and behind an array that does not escape, which vectors of its first and last elements may read.
+constexpr size_t kReadAround = ir::kCacheLine;
 
 /// What generated code says of an alloc, in one word.
 struct ArrayKind {

@@ -323,10 +323,12 @@ class VectorLoop : private Lanes {
   Regs load_transposed(std::span<const ir::Op* const>, const Place&);
 
   // Neighbours along the lanes (vector_neighbours.cpp).
-  /// A stretch of a row: one vector more than there are groups of lanes, from the first of the neighbours on.
+  /// A stretch of a row: a vector or two more than there are groups of lanes, from the first of the neighbours on, or
+  /// from where a line of the cache begins before it.
   struct Stretch {
     int64_t low = 0;    // elements from the load that is done first to its first element
-    int64_t width = 0;  // between the first and the last of the neighbours
+    int64_t width = 0;  // between that one and the last of the neighbours
+    bool in_lines = false;
     std::vector<x86::Vec> vectors;
   };
   struct Neighbour {
@@ -336,6 +338,9 @@ class VectorLoop : private Lanes {
   /// Loads an element that has neighbours which are loaded, too; false: it is another load.
   bool load_neighbour(const ir::Op&, const Place&);
   void find_stretch(const ir::Op& first);
+  /// Elements by which the load lies further in a vector than the loop's store does, in rows of whole lines of arrays
+  /// that may be read a vector around; nothing where that is not known.
+  std::optional<int64_t> beyond_whole_vectors(const ir::Op& load) const;
   bool loads_as_they_lie();
   void load_stretch(const ir::Op& first, const Place&, Stretch&);
   x86::Reg first_lanes(int64_t count);

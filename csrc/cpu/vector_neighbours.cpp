@@ -1,7 +1,9 @@
 // Loads of neighbours along the lanes, a[j - 1], a[j] and a[j + 1]: instead of a vector for each, most of which lie in
 // two cache lines, the vectors of a stretch of the row are loaded once, and what lies across two of them is shifted
-// together in registers.
+// together in registers. In the region's own arrays, whose rows are whole lines, the stretch's vectors lie as those of
+// the loop's store do, in one line each.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -20,6 +22,8 @@ namespace {
 /// Different neighbours that a stretch has to serve.
 constexpr size_t kFewest = 2;
 
+int64_t floor_mod(int64_t a, int64_t b) { return (a % b + b) % b; }
+
 /// Are rows of the array whole lines of the cache?
 bool has_whole_lines(const ir::Value& view) {
   const ir::Op* alloc = ir::alloc_of(view);
@@ -27,7 +31,38 @@ bool has_whole_lines(const ir::Value& view) {
          ir::divisor_of(*alloc->operands[ir::by_speed(view.type, 0)]) * ir::size_of(view.type.dtype) % kCacheLine == 0;
 }
 
+/// What moves an access of such rows within a line, and by how many bytes.
+std::map<const ir::Value*, int64_t> moves_within_line(const Form& form) {
+  std::map<const ir::Value*, int64_t> moves;
+  for (const auto& [term, stride] : form.terms) {
+    if (stride.known % kCacheLine != 0) moves[term] = stride.known;
+  }
+  return moves;
+}
+
+/// Bytes by which the first access of such rows lies further in its line than the second one, but for whole vectors;
+/// nothing where they move otherwise.
+std::optional<int64_t> apart_in_line(const Form& first, const Form& second, int64_t vector) {
+  if (moves_within_line(first) != moves_within_line(second)) return {};
+  const auto begin = [](const Form& form) {
+    return form.offset.known + ir::alloc_of(*form.view)->lead * ir::size_of(form.view->type.dtype);
+  };
+  return floor_mod(begin(first) - begin(second), vector);
+}
+
 }  // namespace
+
+std::optional<int64_t> VectorLoop::beyond_whole_vectors(const ir::Op& load) const {
+  const ir::Op* alloc = ir::alloc_of(*load.view());
+  if (!alloc || alloc->escapes || !has_whole_lines(*load.view())) return {};
+  const int64_t size = ir::size_of(load.view()->type.dtype);
+  for (const ir::Op* op = loop_.blocks[0]->first; op; op = op->next) {
+    if (op->code != Opcode::store_ || !has_whole_lines(*op->view())) continue;
+    const auto apart = apart_in_line(address_form(load), address_form(*op), lanes_ * size);
+    if (apart && *apart % size == 0) return *apart / size;
+  }
+  return {};
+}
 
 void VectorLoop::find_stretch(const ir::Op& first) {
   const Form form = address_form(first);
@@ -52,18 +87,22 @@ void VectorLoop::find_stretch(const ir::Op& first) {
     places.insert(at);
   }
   const auto stretch = places.size() < kFewest ? nullptr : std::make_shared<Stretch>();
-  if (stretch) stretch->low = low, stretch->width = high - low;
+  const std::optional<int64_t> beyond = stretch ? beyond_whole_vectors(first) : std::nullopt;
+  if (beyond) low -= floor_mod(low + *beyond, lanes_);
+  if (stretch) stretch->low = low, stretch->width = high - low, stretch->in_lines = beyond.has_value();
   for (const auto& [op, at] : loads) neighbours_[op->result()->id] = {stretch, at - low};
 }
 
 void VectorLoop::load_stretch(const ir::Op& first, const Place& p, Stretch& stretch) {
   const DType t = first.result()->type.dtype;
-  for (int u = 0; u <= unroll_; ++u) {
+  const int64_t whole = unroll_ + stretch.width / lanes_, rest = stretch.width % lanes_;
+  for (int u = 0; u < whole + (rest != 0 ? 1 : 0); ++u) {
     x86::Mem m = lane_group(p, u);
     m.addOffset(stretch.low * ir::size_of(t));
-    // Of the last vector nothing is read but what the loop reads.
-    stretch.vectors.push_back(u < unroll_ ? as_vec(load_contiguous(t, m, false, u))
-                                          : load_masked(t, m, first_lanes(stretch.width)));
+    // Of the last vector nothing is read but what the loop reads, unless there is something to be read around the
+    // array.
+    stretch.vectors.push_back(u < whole || stretch.in_lines ? as_vec(load_contiguous(t, m, false, u))
+                                                            : load_masked(t, m, first_lanes(rest)));
   }
 }
 
@@ -82,7 +121,7 @@ x86::Reg VectorLoop::first_lanes(int64_t count) {
 }
 
 /// Of rows of whole lines only the neighbours of a vector lie in two of them, and take two loads' time. Where the loop
-/// computes longer than that, shifts would be even more to compute.
+/// computes longer than that, shifts would be even more to compute; unless all that it loads lies in one line then.
 bool VectorLoop::loads_as_they_lie() {
   if (as_they_lie_) return *as_they_lie_;
   // A stretch counts from the load that it is found for: those found here do not count.
@@ -113,20 +152,20 @@ bool VectorLoop::load_neighbour(const ir::Op& op, const Place& p) {
   if (!avx512_ || !exec_.all || p.kind != Place::Kind::contiguous || t == DType::bool_ || size < 4) return false;
   // One group of lanes would save next to no loads.
   if (unroll_ < 2 || lanes_ * size < 16 || targets_.contains(v->id) || op.parent != loop_.blocks[0]) return false;
-  if (has_whole_lines(*op.view()) && loads_as_they_lie()) return false;
+  if (!beyond_whole_vectors(op) && has_whole_lines(*op.view()) && loads_as_they_lie()) return false;
   if (!neighbours_.contains(v->id)) find_stretch(op);
   const auto [stretch, at] = neighbours_.at(v->id);
   if (!stretch) return false;
   if (stretch->vectors.empty()) load_stretch(op, p, *stretch);
   Regs r;
   for (int u = 0; u < unroll_; ++u) {
-    const auto n = static_cast<size_t>(u);
+    const auto n = static_cast<size_t>(u + at / lanes_);
     x86::Vec x = vec(bytes(t));
-    if (at == 0) {
+    if (at % lanes_ == 0) {
       f_.move(x, stretch->vectors[n]);
     } else {
       cc_.emit(size == 8 ? Id::kIdValignq : Id::kIdValignd, x, stretch->vectors[n + 1], stretch->vectors[n],
-               asmjit::Imm(at));
+               asmjit::Imm(at % lanes_));
     }
     r.push_back(x);
   }

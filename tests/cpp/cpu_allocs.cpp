@@ -315,8 +315,9 @@ TEST(CpuAllocs, ALeadIsWhereTheArrayBeginsInALine) {
       EXPECT_EQ(words[0] % 64, lead);
       EXPECT_EQ(words[3], 96u);
       EXPECT_EQ(words[4], 4u);
-      // All of it is there, and what vectors may read behind it.
-      std::memset(reinterpret_cast<void*>(words[0]), 1, static_cast<size_t>(rows) * 96 + kReadBehind);
+      // All of it is there, and what vectors may read around it.
+      auto* first = reinterpret_cast<std::byte*>(words[0]) - kReadAround;
+      std::memset(first, 1, kReadAround + static_cast<size_t>(rows) * 96 + kReadAround);
     }
   }
 }

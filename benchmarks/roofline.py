@@ -1,5 +1,5 @@
 """The roofline of this machine: bandwidth of STREAM's triad for arrays of several sizes, that of reading alone, and the
-flops of a product."""
+flops of multiply-adds in registers, or of a matrix product where there is no compiler."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ import numpy as np
 FOOTPRINTS = [1 << k for k in range(17, 32, 2)]  # bytes of the triad's three arrays
 FOOTPRINTS_OF_DEVICES = [1 << k for k in range(24, 33, 2)]
 LARGEST = FOOTPRINTS_OF_DEVICES[-1]
+DTYPES = ("float64", "float32")
+STEPS = 2_000_000  # of the multiply-adds: some milliseconds
 
 
 def up_to(largest: int, footprints: list[int]) -> list[int]:
@@ -35,14 +37,15 @@ def best_seconds(call, least=0.15) -> float:
     return best
 
 
-def yardsticks(folder: Path) -> tuple[list, list]:
-    """Functions of a length and three arrays, a triad, and of a length and one, which is read."""
+def yardsticks(folder: Path) -> tuple[list, list, dict]:
+    """Functions of a length and three arrays, a triad; of a length and one, which is read; and, by dtype, of a number of
+    steps, which return how many operations those took on all threads. Those there are only where there is gcc."""
     import sides
 
     try:
         lib = sides.c_library(sides.KERNELS / "loops.c", folder)
     except (OSError, subprocess.CalledProcessError):  # no compiler: NumPy, on one thread
-        return [lambda n, a, b, c: np.add(b, c, out=a)], [lambda n, a: np.sum(a)]
+        return [lambda n, a, b, c: np.add(b, c, out=a)], [lambda n, a: np.sum(a)], {}
 
     def calling(function, threads):
         def call(n, *arrays):
@@ -54,11 +57,22 @@ def yardsticks(folder: Path) -> tuple[list, list]:
     # One thread is faster where the arrays are small.
     threads = {1, len(os.sched_getaffinity(0))}
     triads = [calling(f, t) for f in (lib.triad, lib.triad_streaming) for t in threads]
-    return triads, [calling(f, t) for f in (lib.read_only, lib.read_ahead) for t in threads]
+    multiply_adds = {dtype: getattr(lib, f"multiply_adds_{dtype}") for dtype in DTYPES}
+
+    def multiplying(function):
+        def call(steps):
+            lib.omp_set_num_threads(max(threads))
+            return function(ctypes.c_int64(steps))
+
+        function.restype = ctypes.c_int64
+        return call
+
+    computing = {dtype: multiplying(f) for dtype, f in multiply_adds.items()}
+    return triads, [calling(f, t) for f in (lib.read_only, lib.read_ahead) for t in threads], computing
 
 
 def measure_cpu(folder: Path, largest: int) -> dict:
-    triads, readers = yardsticks(folder)
+    triads, readers, computing = yardsticks(folder)
     bandwidth, reading = {}, {}
     for footprint in up_to(largest, FOOTPRINTS):
         n = footprint // 24
@@ -67,10 +81,14 @@ def measure_cpu(folder: Path, largest: int) -> dict:
         n, read = footprint // 8, np.ones(footprint // 8)
         reading[footprint] = 8 * n / min(best_seconds(partial(f, n, read)) for f in readers)
     flops = {}
-    for dtype in ("float64", "float32"):
+    for dtype in DTYPES:
+        # OpenBLAS may have no kernels for this machine's longest vectors, and takes some percent of any for its copies.
         x = np.ones((1536, 1536), dtype=dtype)
         out = np.empty_like(x)
         flops[dtype] = 2 * len(x) ** 3 / best_seconds(lambda x=x, out=out: np.matmul(x, x, out=out), 0.5)
+        if dtype in computing:
+            count = computing[dtype](STEPS)
+            flops[dtype] = max(flops[dtype], count / best_seconds(partial(computing[dtype], STEPS), 0.5))
     return {"bandwidth": bandwidth, "reading": reading, "flops": flops}
 
 
@@ -95,7 +113,7 @@ def measure_gpu(folder: Path, largest: int) -> dict:
         n = footprint // 24
         bandwidth[footprint] = 24 * n / seconds(partial(triad, cp.ones(n), cp.ones(n), cp.zeros(n)), 20)
     flops = {}
-    for dtype in ("float64", "float32"):
+    for dtype in DTYPES:
         x = cp.ones((8192, 8192), dtype=dtype)
         flops[dtype] = 2 * len(x) ** 3 / seconds(lambda x=x: cp.matmul(x, x), 3)
     return {"bandwidth": bandwidth, "flops": flops, "device": cp.cuda.runtime.getDeviceProperties(0)["name"].decode()}

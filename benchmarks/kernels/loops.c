@@ -239,6 +239,36 @@ double read_ahead(int64_t n, const double *restrict a) {
   return sum;
 }
 
+// Multiplies and adds in registers, the yardstick for arithmetic: twelve sums in vectors as long as there are. Returns how
+// many of both it did.
+#ifdef __AVX512F__
+#define VECTOR_BYTES 64
+#else
+#define VECTOR_BYTES 32
+#endif
+#define FOR_EACH_SUM(do) do(0) do(1) do(2) do(3) do(4) do(5) do(6) do(7) do(8) do(9) do(10) do(11)
+#define START_SUM(k) vector sum##k = half;
+// gcc would compute a step for all iterations at once if it knew what the last one left.
+#define ADD_TO_SUM(k) \
+  sum##k = sum##k * half + one; \
+  __asm__("" : "+v"(sum##k));
+#define USE_SUM(k) __asm__ volatile("" : : "v"(sum##k));
+#define MULTIPLY_ADDS(name, type)                                          \
+  int64_t name(int64_t n) {                                                \
+    typedef type vector __attribute__((vector_size(VECTOR_BYTES)));        \
+    int64_t threads = 1;                                                   \
+    _Pragma("omp parallel") {                                              \
+      const vector half = (vector){0} + (type)0.5, one = (vector){0} + 1;  \
+      _Pragma("omp single") threads = omp_get_num_threads();               \
+      FOR_EACH_SUM(START_SUM)                                              \
+      for (int64_t i = 0; i < n; i++) { FOR_EACH_SUM(ADD_TO_SUM) }         \
+      FOR_EACH_SUM(USE_SUM)                                                \
+    }                                                                      \
+    return threads * n * 12 * 2 * (int64_t)(VECTOR_BYTES / sizeof(type));  \
+  }
+MULTIPLY_ADDS(multiply_adds_float64, double)
+MULTIPLY_ADDS(multiply_adds_float32, float)
+
 // `out[i] = scalar` with stores around the caches, which gcc does not use by itself; `vector` is four of them.
 #define STREAMED(out, scalar, vector)                         \
   {                                                           \

@@ -74,6 +74,22 @@ def mean_of_neighbours(picture, out):
             out[i, j] = s / 9
 
 
+def zoom(picture, out, scale):
+    # pragma parallel for
+    for i in range(out.shape[0]):
+        # pragma simd
+        for j in range(out.shape[1]):
+            y = i * scale
+            x = j * scale
+            top = int(y)
+            left = int(x)
+            down = y - top
+            right = x - left
+            above = picture[top, left] * (1 - right) + picture[top, left + 1] * right
+            below = picture[top + 1, left] * (1 - right) + picture[top + 1, left + 1] * right
+            out[i, j] = above * (1 - down) + below * down
+
+
 # Recurrences: what an iteration stores the next one loads.
 
 
@@ -136,6 +152,33 @@ def pi_by_generators(hits):
         hits[i] = n
 
 
+def bins(x, counts):
+    # pragma sequential for
+    for i in range(len(x)):
+        counts[int(x[i] * len(counts))] += 1
+
+
+def bins_of_pairs(x, y, counts):
+    # pragma sequential for
+    for i in range(len(x)):
+        counts[int(x[i] * counts.shape[0]), int(y[i] * counts.shape[1])] += 1
+
+
+def places_of(text, word, found):
+    n = 0
+    # pragma sequential for
+    for i in range(len(text) - len(word) + 1):
+        same = True
+        for j in range(len(word)):
+            if text[i + j] != word[j]:
+                same = False
+                break
+        if same:
+            found[n] = i
+            n += 1
+    return n
+
+
 # Arrays in Fortran's order, as statements.
 
 
@@ -171,11 +214,15 @@ CASES: dict[str, tuple[Callable, Callable[[], list], str]] = {
     "difference": (difference, lambda: [_bytes(307200), _bytes(307200)[::-1].copy(), _bytes(307200)], "numba"),
     "blend": (blend, lambda: [_bytes(307200), _bytes(307200)[::-1].copy(), _bytes(307200)], "numba"),
     "mean_of_neighbours": (mean_of_neighbours, lambda: [_reals(480, 640), _reals(480, 640)], "numba"),
+    "zoom": (zoom, lambda: [_reals(480, 640), _reals(300, 400), 1.59], "numba"),
     "exponential_mean": (exponential_mean, lambda: [_reals(100000), _reals(100000)], "numba"),
     "tridiagonal": (tridiagonal, lambda: [*(_reals(20000) + k % 2 * 2 for k in range(6))], "numba"),
     "decay_of_columns": (decay_of_columns, lambda: [_reals(300, 400)], "numba"),
     "random_walk": (random_walk, lambda: [_bytes(200000) % 2], "numba"),
     "pi_by_generators": (pi_by_generators, lambda: [np.zeros(32, np.int64)], "numba"),
+    "bins": (bins, lambda: [_reals(100000), np.zeros(64, np.int64)], "numba"),
+    "bins_of_pairs": (bins_of_pairs, lambda: [*_reals(2, 100000), np.zeros((32, 32), np.int64)], "numba"),
+    "places_of": (places_of, lambda: [_bytes(20000) % 3, _bytes(6) % 3, np.zeros(20000, np.int64)], "numba"),
     "scaled_columns": (scaled_columns, _columns, "numpy"),
     "turned": (turned, lambda: [a.T.copy() for a in _columns()], "numpy"),
 }
@@ -191,7 +238,7 @@ def other_side(function: Callable, name: str) -> Callable:
 
 def results(function: Callable, arguments: list) -> list:
     """Of one call: what it returns, and its arguments as it leaves them."""
-    given = [a.copy(order="K") for a in arguments]
+    given = [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in arguments]
     return [function(*given), *given]
 
 

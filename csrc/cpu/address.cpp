@@ -163,6 +163,16 @@ x86::Gp Function::add_term(x86::Gp base, const Form& form, const ir::Value* term
   return sum;
 }
 
+/// The same, or what an access before it in the block computed: `h[i, j] += 1` loads and stores at one place.
+x86::Gp Function::with_term(x86::Gp base, const Form& form, const ir::Value* term, const Stride& s) {
+  if (vector_) return add_term(base, form, term, s);  // its loops emit a body several times
+  AddressKey key = {static_cast<int64_t>(base.id()), form.view->id, term->id};
+  append(key, s);
+  const auto [known, fresh] = sums_.try_emplace(std::move(key));
+  if (fresh) known->second = add_term(base, form, term, s);
+  return known->second;
+}
+
 x86::Gp Function::partial_address(const Form& form, size_t depth) {
   // Includes every term defined outside the loop at this depth; the known offset stays with the access.
   const size_t first = home(form.view);
@@ -293,7 +303,7 @@ x86::Mem Function::address(const Form& form) {
       index = term;
       shift = shift_of(stride.known);
     } else {
-      base = add_term(base, form, term, stride);
+      base = with_term(base, form, term, stride);
     }
   }
   int64_t offset = form.offset.known;

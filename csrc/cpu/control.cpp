@@ -432,23 +432,28 @@ void Function::emit_if(const ir::Op& op) {
       if (!last) cc_.jmp(end);
     });
   };
-  const ir::Op& only = *op.blocks[1]->first;
-  bool empty_else = only.code == Opcode::yield_;
+  const ir::Block &first = *op.blocks[0], &second = *op.blocks[1];
+  bool empty_else = second.first->code == Opcode::yield_;
   for (size_t i = 0; empty_else && i < results.size(); ++i) {
-    empty_else = bound(only.operands[i]) && reg(only.operands[i]).id() == results[i].id();
+    const ir::Value* v = second.first->operands[i];
+    empty_else = bound(v) && reg(v).id() == results[i].id();
   }
-  jump_if(op.operands[0], false, empty_else ? end : otherwise);
-  // So that nothing is jumped over where the first arm runs.
-  const bool far = !empty_else && depth() > 0 && is_far(op);
-  arm(*op.blocks[0], empty_else || far);
-  const auto other = [&] {
-    cc_.bind(otherwise);
-    arm(*op.blocks[1], !far);
-  };
-  if (far) {
-    aside(other);
-  } else if (!empty_else) {
-    other();
+  // What goes on has nothing to jump over where the other arm leaves the loop, or takes long.
+  const auto leaves = [](const ir::Block& block) { return block.last->code != Opcode::yield_; };
+  const bool inside = depth() > 0, turned = inside && leaves(first) && !leaves(second);
+  if (empty_else && !turned) {
+    jump_if(op.operands[0], false, end);
+    arm(first, true);
+  } else {
+    const ir::Block &near = turned ? second : first, &other = turned ? first : second;
+    const bool far = inside && (turned || (leaves(other) && !leaves(near)) || is_far(op));
+    jump_if(op.operands[0], turned, otherwise);
+    arm(near, far);
+    const auto elsewhere = [&] {
+      cc_.bind(otherwise);
+      arm(other, !far);
+    };
+    far ? aside(elsewhere) : elsewhere();
   }
   cc_.bind(end);
   for (size_t i = 0; i < results.size(); ++i) bind(op.results[i], results[i]);

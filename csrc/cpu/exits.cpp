@@ -1,6 +1,7 @@
 // Checks and polls: the cold code that leaves a region early.
 #include "cpu/function.h"
 #include "cpu/vector_loop.h"
+#include "ir/implied.h"
 #include "support/check.h"
 
 // Bits of a float go to a general register by vpextrq, never by vmovq: where asmjit has spilled the source it would
@@ -32,6 +33,29 @@ void Function::store_iteration(x86::Gp value) {
 }
 
 void Function::emit_check(const ir::Op& op) {
+  // Which of them fails matters only where the last one does.
+  if (ir::implied_by(op)) return;
+  std::vector<std::pair<const ir::Op*, asmjit::Label>> before;
+  for (const ir::Op* at = op.prev; at && (at->code == ir::Opcode::check_ || ir::is_pure(at->code)); at = at->prev) {
+    if (at->code != ir::Opcode::check_) continue;
+    if (ir::implied_by(*at) != &op) break;
+    before.emplace_back(at, failure(*at));
+  }
+  asmjit::Label failed = failure(op);
+  if (!before.empty()) {
+    failed = cold([this, before, failed] {
+      for (size_t k = before.size(); k-- > 0;) jump_if(before[k].first->operands[0], false, before[k].second);
+      cc_.jmp(failed);
+    });
+  }
+  if (const ir::Op* wrap = tested_wrap(op)) {
+    wrap_or_jump(*wrap, op, failed);
+  } else {
+    jump_if(op.operands[0], false, failed);
+  }
+}
+
+asmjit::Label Function::failure(const ir::Op& op) {
   const ir::Check& check = *op.check;
   // Registers are taken now: a block that is emitted twice gives its values new ones.
   std::vector<x86::Reg> info, state;
@@ -49,7 +73,7 @@ void Function::emit_check(const ir::Op& op) {
   }
   x86::Gp iteration = failing_iteration();
   const bool pending = may_be_pending_;
-  asmjit::Label failed = cold([this, &op, info, state, results, has_state, iteration, pending] {
+  return cold([this, &op, info, state, results, has_state, iteration, pending] {
     if (pending) finish_pending();
     if (op.check->declines) {
       leave(runtime::Status::declined);
@@ -69,11 +93,6 @@ void Function::emit_check(const ir::Op& op) {
     if (iteration.isValid()) store_iteration(iteration);
     leave(runtime::Status::failed);
   });
-  if (const ir::Op* wrap = tested_wrap(op)) {
-    wrap_or_jump(*wrap, op, failed);
-  } else {
-    jump_if(op.operands[0], false, failed);
-  }
 }
 
 void Function::word_of(const ir::Value* v, x86::Reg r, x86::Gp to) {

@@ -83,6 +83,7 @@ void Function::aside(const std::function<void()>& emit) {
 void Function::emit_cold() {
   for (size_t i = 0; i < cold_.size(); ++i) {
     cc_.bind(cold_[i].first);
+    sums_.clear();
     auto f = std::move(cold_[i].second);
     f();
   }
@@ -319,6 +320,9 @@ bool Function::deferred(const ir::Op& op) const {
     case Opcode::le_:
     case Opcode::gt_:
     case Opcode::ge_:
+    case Opcode::isnan_:
+    case Opcode::isinf_:
+    case Opcode::isfinite_:
     case Opcode::ovf_add_:
     case Opcode::ovf_sub_:
     case Opcode::ovf_mul_:
@@ -354,6 +358,7 @@ bool keeps_word(const ir::Op& op) {
 
 void Function::emit_block(const ir::Block& block, const std::function<void(const ir::Op&)>& terminator) {
   const size_t outside = levels_.size();
+  const auto sums_before = sums_;
   for (const ir::Op* op = block.first; op; op = op->next) {
     if (!ir::is_terminator(op->code)) {
       const bool pending = finish_pending_before(*op);
@@ -364,6 +369,7 @@ void Function::emit_block(const ir::Block& block, const std::function<void(const
     }
     terminator(*op);
     while (levels_.size() > outside) pop_level();  // of allocs
+    sums_ = sums_before;
     return;
   }
 }

@@ -184,6 +184,8 @@ class Function {
 
   // Checks.
   void emit_check(const ir::Op&);
+  /// Where to go when the check fails.
+  asmjit::Label failure(const ir::Op& check);
   void emit_poll(const ir::Op&);
   /// What a poll tells, in registers; empty where it has nothing to tell, or cannot.
   using State = std::vector<std::pair<ir::Value*, x86::Reg>>;
@@ -301,6 +303,8 @@ class Function {
   bool fused(const ir::Op&, x86::Xmm to);
   asmjit::Operand gp_or_imm(const ir::Value*);
   Flags compare(const ir::Op&);
+  /// NaN, infinite or finite.
+  Flags classify(const ir::Op&);
   /// A number that is known not to be negative: an extent, or a constant.
   bool is_extent(const ir::Value*) const;
   /// The test of an index that is one comparison of unsigned words.
@@ -319,6 +323,7 @@ class Function {
   x86::Gp step_of(const Form&, const Stride&, Level&);
   x86::Gp running_pointer(const Form&, const Stride&, size_t depth);
   x86::Gp add_term(x86::Gp base, const Form&, const ir::Value* term, const Stride&);
+  x86::Gp with_term(x86::Gp base, const Form&, const ir::Value* term, const Stride&);
   bool may_fuse(const ir::Op&) const;
 
   Module& m_;
@@ -345,6 +350,7 @@ class Function {
   std::vector<std::pair<asmjit::Label, std::function<void()>>> cold_;
   std::vector<std::pair<asmjit::BaseNode*, asmjit::BaseNode*>> aside_;  // first and last nodes
   std::map<AddressKey, x86::Gp> strides_;
+  std::map<AddressKey, x86::Gp> sums_;  // parts of addresses that were computed on every way to here
   VectorLoop* vector_ = nullptr;
   std::vector<std::shared_ptr<VectorLoop>> vector_loops_;
 };

@@ -40,22 +40,6 @@ void Function::emit_bool(const ir::Op& op, x86::Gp to) {
     case Opcode::ovf_sub_:
     case Opcode::ovf_mul_:
       return set_bool(to, overflow(op));
-    case Opcode::isnan_: {
-      x86::Xmm a = xmm(op.operands[0]);
-      op.operands[0]->type.dtype == DType::f64_ ? cc_.vucomisd(a, a) : cc_.vucomiss(a, a);
-      return set_bool(to, {x86::CondCode::kP});
-    }
-    case Opcode::isinf_:
-    case Opcode::isfinite_: {
-      const bool wide = op.operands[0]->type.dtype == DType::f64_;
-      x86::Gp bits = cc_.newGpq(), inf = cc_.newGpq();
-      wide ? cc_.vpextrq(bits, xmm(op.operands[0]), 0) : cc_.vpextrd(bits.r32(), xmm(op.operands[0]), 0);
-      load_imm(inf, wide ? 0x7ff0000000000000 : 0x7f800000);
-      wide ? cc_.add(bits, bits) : cc_.add(bits.r32(), bits.r32());
-      wide ? cc_.shr(bits, 1) : cc_.shr(bits.r32(), 1);
-      cc_.cmp(bits, inf);
-      return set_bool(to, {op.code == Opcode::isinf_ ? x86::CondCode::kE : x86::CondCode::kB});
-    }
     case Opcode::signbit_: {
       const bool wide = op.operands[0]->type.dtype == DType::f64_;
       wide ? cc_.vpextrq(to, xmm(op.operands[0]), 0) : cc_.vpextrd(to.r32(), xmm(op.operands[0]), 0);
@@ -86,7 +70,25 @@ void Function::set_bool(x86::Gp to, Flags flags) {
   cc_.mov(to.r32(), r.r32());
 }
 
+Flags Function::classify(const ir::Op& op) {
+  const ir::Value* x = op.operands[0];
+  const bool wide = x->type.dtype == DType::f64_;
+  const x86::Xmm a = xmm(x);
+  if (op.code == Opcode::isnan_) {
+    wide ? cc_.vucomisd(a, a) : cc_.vucomiss(a, a);
+    return {x86::CondCode::kP};
+  }
+  x86::Gp bits = cc_.newGpq(), inf = cc_.newGpq();
+  wide ? cc_.vpextrq(bits, a, 0) : cc_.vpextrd(bits.r32(), a, 0);
+  load_imm(inf, wide ? 0x7ff0000000000000 : 0x7f800000);
+  wide ? cc_.add(bits, bits) : cc_.add(bits.r32(), bits.r32());
+  wide ? cc_.shr(bits, 1) : cc_.shr(bits.r32(), 1);
+  cc_.cmp(bits, inf);
+  return {op.code == Opcode::isinf_ ? x86::CondCode::kE : x86::CondCode::kB};
+}
+
 Flags Function::compare(const ir::Op& op) {
+  if (op.operands.size() == 1) return classify(op);
   const ir::Value *a = op.operands[0], *b = op.operands[1];
   const DType t = a->type.dtype;
   using CC = x86::CondCode;
@@ -232,7 +234,9 @@ void Function::jump_if(const ir::Value* condition, bool when, asmjit::Label to) 
         asmjit::Label skip = cc_.newLabel();
         const bool decides = op.code == Opcode::or_;  // what one operand alone settles
         jump_if(op.operands[0], decides, when == decides ? to : skip);
+        const auto sums_before = sums_;
         jump_if(op.operands[1], when, to);
+        sums_ = sums_before;
         cc_.bind(skip);
         return;
       }

@@ -151,7 +151,7 @@ void VectorLoop::kill(const Regs& lanes, bool from_loop) {
 }
 
 void VectorLoop::check(const ir::Op& op) {
-  if (test_index(op)) return;
+  if (left_out(op) || test_index(op)) return;
   const ir::Value* ok = op.operands[0];
   Regs lanes;
   if (varying(ok)) {

@@ -275,8 +275,12 @@ class VectorLoop : private Lanes {
   /// What the check asks, of nothing but which it is asked.
   std::optional<ir::IndexTest> index_test(const ir::Op& check) const;
   void find_index_tests();
+  /// Is the check left to one behind it that implies it? The iterations are done again where that one fails.
+  bool left_out(const ir::Op& check) const;
+  void find_left_out();
   bool may_take_as_is(const ir::Op& wrap, const ir::Op& check, const ir::Value* extent) const;
-  /// Is the op part of a test of an index, which the check makes as a whole? What it wraps is the index itself then.
+  /// Is the op part of a test of an index, which the check makes as a whole, or of one that is left out? What the first
+  /// wraps is the index itself then.
   bool left_to_test(const ir::Op&);
   /// False: it is another check.
   bool test_index(const ir::Op& check);

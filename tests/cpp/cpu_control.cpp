@@ -1,4 +1,6 @@
 // Loops, conditionals, memory and early exits in scalar code.
+#include <limits>
+
 #include "cpu_harness.h"
 #include "ir_samples.h"
 #include "runtime/poll.h"
@@ -309,6 +311,126 @@ TEST(Control, ArmsWithLoopsStandElsewhere) {
     expect_same(text, {scalar_arg(word(int64_t{9})), array_arg(x), array_arg(y)});
     const std::string code = code_of(*ir::parse(text), isas()[0])->listing();
     EXPECT_GT(code.find("imul"), code.find("short jne")) << code;  // behind the end of the loop
+  }
+}
+
+TEST(Control, WhichCheckFailsOfThoseThatOneImplies) {
+  const auto text = [](const std::string& type, const std::string& loop) {
+    return "region @r(%n: i64, %x: " + type + "[1,c], %y: i64[1,c]) {\n  %zero = const 0 : i64\n" + R"(
+  %one = const 1 : i64
+  %low = const -1000.0 : )" +
+           type + "\n  %high = const 1000.0 : " + type + "\n  " + loop + R"( %i = %zero to %n step %one {
+    %v = load %x[%i] : )" +
+           type + R"(
+    %nan = isnan %v : bool
+    %number = not %nan : bool
+    check to_int %number : "cannot convert float NaN to integer"
+    %inf = isinf %v : bool
+    %finite = not %inf : bool
+    check range_error %finite : "cannot convert float infinity to integer"
+    %below = lt %v, %high : bool
+    %above = ge %v, %low : bool
+    %inside = and %above, %below : bool
+    check overflow %inside
+    %k = cast %v : i64
+    store %k, %y[%i]
+    yield
+  }
+  yield
+}
+)";
+  };
+  const auto run = [&]<class T>(const std::string& type, T) {
+    const T inf = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
+    for (const std::string loop : {"for", "for simd", "for parallel"}) {
+      for (const T bad : {T{3}, nan, inf, -inf, T{1000}, T{-1001}}) {
+        for (const size_t at : {0, 5, 21, 66}) {
+          std::vector<T> x(67, T{2.5});
+          x[at] = bad;
+          if (at == 21) x[23] = x[40] = nan;
+          expect_same(text(type, loop),
+                      {scalar_arg(word(int64_t{67})), array_arg(x), array_arg(std::vector<int64_t>(67))});
+        }
+      }
+    }
+  };
+  run("f64", double{});
+  run("f32", float{});
+  // One test of each number where all is well; two vectors at a time have two comparisons each, the last one four.
+  const std::string code = code_of(*ir::parse(text("f64", "for")), isas()[0])->listing();
+  EXPECT_LT(code.find("vcvttsd2si"), code.find("vpextrq")) << code;
+  EXPECT_EQ(count(code_of(*ir::parse(text("f64", "for simd")), isas()[0])->listing(), "vcmppd"), 8U);
+}
+
+/// What an update in place loads and stores has one address.
+TEST(Control, AddressesAreComputedOnce) {
+  const std::string text = R"(region @r(%n: i64, %row: i64[1,c], %column: i64[1,c], %h: i64[2,c]) {
+  %zero = const 0 : i64
+  %one = const 1 : i64
+  %two = const 2 : i64
+  for %i = %zero to %n step %one {
+    %a = load %row[%i] : i64
+    %b = load %column[%i] : i64
+    %before = load %h[%a, %b] : i64
+    %after = add %before, %one : i64
+    store %after, %h[%a, %b]
+    %odd = lt %before, %two : bool
+    if %odd {
+      %left = load %h[%b, %a] : i64
+      %more = add %left, %two : i64
+      store %more, %h[%b, %a]
+      yield
+    } else {
+      yield
+    }
+    %turned = load %h[%b, %a] : i64
+    %sum = add %turned, %after : i64
+    store %sum, %h[%b, %b]
+    yield
+  }
+  yield
+}
+)";
+  std::vector<int64_t> row(40), column(40);
+  for (size_t i = 0; i < row.size(); ++i)
+    row[i] = static_cast<int64_t>(i * 7 % 5), column[i] = static_cast<int64_t>(i % 5);
+  expect_same(text, {scalar_arg(word(int64_t{40})), array_arg(row), array_arg(column),
+                     array_arg(std::vector<int64_t>(25), {5, 5})});
+  // Of the two arms' address nothing is known behind them.
+  EXPECT_EQ(count(code_of(*ir::parse(text), isas()[0])->listing(), "imul"), 4U);
+}
+
+/// Nothing is jumped over where a search goes on.
+TEST(Control, ArmsThatLeaveStandElsewhere) {
+  const auto text = [](const std::string& condition, const std::string& on, const std::string& out) {
+    return "region @r(%n: i64, %m: i64, %x: i64[1,c], %y: i64[1,c]) results(\"k\") {\n  %zero = const 0 : i64\n" +
+           std::string(R"(
+  %one = const 1 : i64
+  %k = for %i = %zero to %n step %one carry(%last = %zero) : i64 {
+    %at = for %j = %zero to %m step %one carry(%seen = %zero) : i64 {
+      %a = load %x[%j] : i64
+      %c = )") +
+           condition + " %a, %i : bool\n      if %c {\n        " + on + "\n      } else {\n        " + out + R"(
+      }
+      yield %j
+    }
+    store %at, %y[%i]
+    yield %at
+  }
+  yield %k
+}
+)";
+  };
+  const std::vector<int64_t> x = {3, 0, 2, 9, 4, 1, 12, 7, 5}, y(12);
+  for (const auto& [condition, turned] : {std::pair{"ne", false}, {"eq", true}, {"lt", false}, {"ge", true}}) {
+    const std::string both = turned ? text(condition, "break %a", "yield") : text(condition, "yield", "break %a");
+    for (const int64_t m : {0, 1, 9}) {
+      expect_same(both, {scalar_arg(word(int64_t{12})), scalar_arg(word(m)), array_arg(x), array_arg(y)});
+    }
+    const std::string code = code_of(*ir::parse(both), isas()[0])->listing();
+    // From the comparison with an element to the next one there is the jump to it alone.
+    const size_t from = code.find("[", code.rfind("L", code.find("cmp"))), to = code.find("short jne", from);
+    EXPECT_EQ(code.substr(from, to - from).find("jmp"), std::string::npos) << code;
   }
 }
 

@@ -83,7 +83,7 @@ print(json.dumps([failures, fill.stats()["compiled"] >= 6]))
 
 
 @pytest.mark.parametrize(
-    "call", ["long_parallel(np.zeros(2), 200_000_000)", "long_sequential(np.zeros(8), 400_000_000)"]
+    "call", ["long_parallel(np.zeros(2), 1_000_000_000)", "long_sequential(np.zeros(8), 400_000_000)"]
 )
 def test_other_threads_go_on_during_a_long_region(python, call):
     program = f"""

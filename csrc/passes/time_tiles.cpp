@@ -400,8 +400,8 @@ class Tiler : Arithmetic {
       if (phase.loop) {
         kind = *phase.loop->loop;
         kind.carried.clear();
-        // Of one tile the rows keep the permission that a loop of tiles would have; one worker takes planes by lines, so
-        // that nobody is to cut them for it once more (`planes`).
+        // Of one tile the rows keep the permission that a loop of tiles would have; one worker takes planes by lines,
+        // so that nobody is to cut them for it once more (`planes`).
         kind.parallel = kind.parallel && constant(*blocks_) == 1 && !(lines && graph_.workers == 1);
         kind.tiles = false;
         kind.collapse = 1;

@@ -50,24 +50,18 @@ def yardsticks(folder: Path) -> tuple[list, list, dict]:
     def calling(function, threads):
         def call(n, *arrays):
             lib.omp_set_num_threads(threads)
-            function(ctypes.c_int64(n), *(ctypes.c_void_p(x.ctypes.data) for x in arrays))
+            return function(ctypes.c_int64(n), *(ctypes.c_void_p(x.ctypes.data) for x in arrays))
 
         return call
 
     # One thread is faster where the arrays are small.
     threads = {1, len(os.sched_getaffinity(0))}
     triads = [calling(f, t) for f in (lib.triad, lib.triad_streaming) for t in threads]
-    multiply_adds = {dtype: getattr(lib, f"multiply_adds_{dtype}") for dtype in DTYPES}
-
-    def multiplying(function):
-        def call(steps):
-            lib.omp_set_num_threads(max(threads))
-            return function(ctypes.c_int64(steps))
-
+    computing = {}
+    for dtype in DTYPES:
+        function = getattr(lib, f"multiply_adds_{dtype}")
         function.restype = ctypes.c_int64
-        return call
-
-    computing = {dtype: multiplying(f) for dtype, f in multiply_adds.items()}
+        computing[dtype] = calling(function, max(threads))
     return triads, [calling(f, t) for f in (lib.read_only, lib.read_ahead) for t in threads], computing
 
 

@@ -3,6 +3,7 @@
 
 #include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
+#include "ir/implied.h"
 
 namespace appy::cpu {
 
@@ -148,6 +149,21 @@ void VectorLoop::kill(const Regs& lanes, bool from_loop) {
   for (size_t i = l.masks; i < masks_.size(); ++i) clear(masks_[i]);
   clear(exec_);
   if (from_loop) clear(l.live);
+}
+
+bool VectorLoop::left_out(const ir::Op& check) const { return may_replay_ && ir::implied_by(check); }
+
+/// What only checks that are left out use.
+void VectorLoop::find_left_out() {
+  if (!may_replay_) return;
+  ir::walk(*loop_.blocks[0], [&](const ir::Op& check) {
+    if (check.code != Opcode::check_ || !left_out(check)) return;
+    for (const ir::Op* op = check.operands[0]->op; f_.module().uses[op->result()->id] == 1;) {
+      by_test_.insert(op);
+      op = op->operands[0]->op;
+      if (!op || (op->code != Opcode::isnan_ && op->code != Opcode::isinf_)) return;
+    }
+  });
 }
 
 void VectorLoop::check(const ir::Op& op) {

@@ -7,7 +7,6 @@
 
 #include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
-#include "ir/implied.h"
 
 namespace appy::cpu {
 
@@ -36,24 +35,7 @@ std::optional<ir::IndexTest> VectorLoop::index_test(const ir::Op& check) const {
   return alone ? test : std::nullopt;
 }
 
-bool VectorLoop::left_out(const ir::Op& check) const { return may_replay_ && ir::implied_by(check); }
-
-/// What only checks that are left out use.
-void VectorLoop::find_left_out() {
-  if (!may_replay_) return;
-  ir::walk(*loop_.blocks[0], [&](const ir::Op& check) {
-    if (check.code != Opcode::check_ || !left_out(check)) return;
-    for (const ir::Op* op = check.operands[0]->op; f_.module().uses[op->result()->id] == 1;) {
-      by_test_.insert(op);
-      op = op->operands[0]->op;
-      if (!op || (op->code != Opcode::isnan_ && op->code != Opcode::isinf_)) return;
-    }
-  });
-}
-
 void VectorLoop::find_index_tests() {
-  by_test_.clear();
-  find_left_out();
   const bool plain = !d_.has_varying_if && !d_.has_inner_loop && element_ == 8;
   if (!may_replay_ || !plain) return;
   const ir::Block& body = *loop_.blocks[0];

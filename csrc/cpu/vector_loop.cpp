@@ -126,6 +126,8 @@ void VectorLoop::begin_pass(int unroll, bool masked) {
   exec_ = {};
   may_replay_ = !masked && d_.has_check;
   loaded_.clear();
+  by_test_.clear();
+  find_left_out();
   find_index_tests();
   first_lane_runs_ = masked && !one_vector_ && !d_.has_check && !d_.has_varying_if && !d_.has_inner_loop;
 }

@@ -161,6 +161,9 @@ class VectorLoop : private Lanes {
   std::vector<Regs> captured(const Loop&, const ir::Op& exit);
   void capture(Loop&, const Regs& lanes, std::span<const Regs> values);
   void kill(const Regs& lanes, bool from_loop);
+  /// Is the check left to one behind it that implies it? The iterations are done again where that one fails.
+  bool left_out(const ir::Op& check) const;
+  void find_left_out();
   void check(const ir::Op&);
 
   // Values (vector_values.cpp).
@@ -275,9 +278,6 @@ class VectorLoop : private Lanes {
   /// What the check asks, of nothing but which it is asked.
   std::optional<ir::IndexTest> index_test(const ir::Op& check) const;
   void find_index_tests();
-  /// Is the check left to one behind it that implies it? The iterations are done again where that one fails.
-  bool left_out(const ir::Op& check) const;
-  void find_left_out();
   bool may_take_as_is(const ir::Op& wrap, const ir::Op& check, const ir::Value* extent) const;
   /// Is the op part of a test of an index, which the check makes as a whole, or of one that is left out? What the first
   /// wraps is the index itself then.

@@ -53,12 +53,12 @@ std::optional<int64_t> apart_in_line(const Form& first, const Form& second, int6
 }  // namespace
 
 std::optional<int64_t> VectorLoop::beyond_whole_vectors(const ir::Op& load) const {
-  const ir::Op* alloc = ir::alloc_of(*load.view());
-  if (!alloc || alloc->escapes || !has_whole_lines(*load.view())) return {};
-  const int64_t size = ir::size_of(load.view()->type.dtype);
+  if (!has_whole_lines(*load.view()) || ir::alloc_of(*load.view())->escapes) return {};
+  const Form form = address_form(load);
+  const int64_t size = ir::size_of(form.view->type.dtype);
   for (const ir::Op* op = loop_.blocks[0]->first; op; op = op->next) {
     if (op->code != Opcode::store_ || !has_whole_lines(*op->view())) continue;
-    const auto apart = apart_in_line(address_form(load), address_form(*op), lanes_ * size);
+    const auto apart = apart_in_line(form, address_form(*op), lanes_ * size);
     if (apart && *apart % size == 0) return *apart / size;
   }
   return {};
@@ -121,7 +121,7 @@ x86::Reg VectorLoop::first_lanes(int64_t count) {
 }
 
 /// Of rows of whole lines only the neighbours of a vector lie in two of them, and take two loads' time. Where the loop
-/// computes longer than that, shifts would be even more to compute; unless all that it loads lies in one line then.
+/// computes longer than that, shifts would be even more to compute.
 bool VectorLoop::loads_as_they_lie() {
   if (as_they_lie_) return *as_they_lie_;
   // A stretch counts from the load that it is found for: those found here do not count.
@@ -152,10 +152,9 @@ bool VectorLoop::load_neighbour(const ir::Op& op, const Place& p) {
   if (!avx512_ || !exec_.all || p.kind != Place::Kind::contiguous || t == DType::bool_ || size < 4) return false;
   // One group of lanes would save next to no loads.
   if (unroll_ < 2 || lanes_ * size < 16 || targets_.contains(v->id) || op.parent != loop_.blocks[0]) return false;
-  if (!beyond_whole_vectors(op) && has_whole_lines(*op.view()) && loads_as_they_lie()) return false;
   if (!neighbours_.contains(v->id)) find_stretch(op);
   const auto [stretch, at] = neighbours_.at(v->id);
-  if (!stretch) return false;
+  if (!stretch || (!stretch->in_lines && has_whole_lines(*op.view()) && loads_as_they_lie())) return false;
   if (stretch->vectors.empty()) load_stretch(op, p, *stretch);
   Regs r;
   for (int u = 0; u < unroll_; ++u) {

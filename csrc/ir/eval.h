@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,5 +45,7 @@ EvalResult evaluate(const Graph&, std::span<const Word> args, uint64_t fuel = UI
 inline DType operand_type(const Op& op) { return op.operands[op.code == Opcode::select_ ? 1 : 0]->type.dtype; }
 /// One pure op on words, shared with the constant folder.
 Word evaluate_op(Opcode, DType result, DType operand, std::span<const Word> operands);
+/// The number of a float constant; nothing of another value.
+std::optional<double> known_real(const Value&);
 
 }  // namespace appy::ir

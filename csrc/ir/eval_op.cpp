@@ -405,4 +405,10 @@ Word evaluate_op(Opcode code, DType result, DType operand, std::span<const Word>
   return operand == DType::f32_ ? real_op<float>(code, w) : real_op<double>(code, w);
 }
 
+std::optional<double> known_real(const Value& v) {
+  if (!v.op || v.op->code != Opcode::const_ || !is_real(v.type.dtype)) return std::nullopt;
+  const Word word[] = {v.op->imm};
+  return std::bit_cast<double>(evaluate_op(Opcode::cast_, DType::f64_, v.type.dtype, word));
+}
+
 }  // namespace appy::ir

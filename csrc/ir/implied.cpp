@@ -1,7 +1,8 @@
 #include "ir/implied.h"
 
-#include <bit>
 #include <cmath>
+
+#include "ir/eval.h"
 
 namespace appy::ir {
 
@@ -14,11 +15,7 @@ const Value* tested_number(const Value& condition) {
   return test && (test->code == Opcode::isnan_ || test->code == Opcode::isinf_) ? test->operands[0] : nullptr;
 }
 
-bool is_finite_constant(const Value& v) {
-  if (!v.op || v.op->code != Opcode::const_) return false;
-  if (v.type == scalar(DType::f64_)) return std::isfinite(std::bit_cast<double>(v.op->imm));
-  return v.type == scalar(DType::f32_) && std::isfinite(std::bit_cast<float>(static_cast<uint32_t>(v.op->imm)));
-}
+bool is_finite_constant(const Value& v) { return std::isfinite(known_real(v).value_or(INFINITY)); }
 
 /// On which side of a constant the comparison says that x lies: -1, 1, or 0 where it says nothing.
 int side(const Value& condition, const Value& x) {

@@ -38,19 +38,13 @@ struct Rules {
   bool same() const { return x == y; }
   static const Op* made_by(const Value* v, Opcode code) { return v->op && v->op->code == code ? v->op : nullptr; }
 
-  /// The number of a float constant.
-  static std::optional<double> number(const Value& v) {
-    if (!v.op || v.op->code != Opcode::const_ || !ir::is_real(v.type.dtype)) return std::nullopt;
-    const Word word[] = {v.op->imm};
-    return std::bit_cast<double>(ir::evaluate_op(Opcode::cast_, DType::f64_, v.type.dtype, word));
-  }
   /// A constant in another type; nothing where the value is none, or is unspecified and left to the machine, so that
   /// there is one answer: a real number out of an integer's range.
   static std::optional<Word> converted_constant(const Value& v, DType to) {
     if (!v.op || v.op->code != Opcode::const_) return std::nullopt;
     const DType from = v.type.dtype;
     if (ir::is_real(from) && ir::is_int(to)) {
-      const double real = *number(v);
+      const double real = *ir::known_real(v);
       if (!(real > -9.2e18 && real < 9.2e18)) return std::nullopt;
       const Word as_i64 = static_cast<Word>(static_cast<int64_t>(real));
       if (ir::canonical(to, as_i64) != as_i64) return std::nullopt;
@@ -61,7 +55,7 @@ struct Rules {
   static bool is_int(const Value& v, int64_t n) { return constant(v) == n; }
   /// Equal to this number, with this sign of zero.
   static bool is_real(const Value& v, double n) {
-    const auto found = number(v);
+    const auto found = ir::known_real(v);
     return found && *found == n && std::signbit(*found) == std::signbit(n);
   }
   bool is_one(const Value& v) const { return real() ? is_real(v, 1.0) : is_int(v, 1); }
@@ -145,7 +139,7 @@ Value* Rules::division() {
   if (op.code == Opcode::div_) {
     if (is_one(*y)) return x;
     // The reciprocal of a power of two is exact, and so is the product, denormals included.
-    const auto divisor = number(*y);
+    const auto divisor = ir::known_real(*y);
     int exponent = 0;
     if (!divisor || !std::isfinite(*divisor) || std::fabs(std::frexp(*divisor, &exponent)) != 0.5) return nullptr;
     const int limit = type == DType::f16_ ? 14 : type == DType::f64_ ? 1000 : 120;
@@ -172,7 +166,7 @@ Value* Rules::power() {
     if (*exponent == 3) return b.op(Opcode::mul_, {b.op(Opcode::mul_, {x, x}), x});
     return nullptr;
   }
-  if (number(*y) == 0.0) return real_constant(1.0);
+  if (ir::known_real(*y) == 0.0) return real_constant(1.0);
   if (is_real(*y, 1.0)) return x;
   if (op.graph->exact) return nullptr;  // libm's pow need not round as the product does
   if (is_real(*y, 2.0)) return b.op(Opcode::mul_, {x, x});
@@ -207,7 +201,7 @@ Value* Rules::bits() {
 
 /// Zero, above, or NaN.
 bool is_not_negative(const Value& v, int depth) {
-  if (const auto known = Rules::number(v)) return *known >= 0;
+  if (const auto known = ir::known_real(v)) return *known >= 0;
   if (!v.op || depth == 0 || !ir::is_real(v.type.dtype)) return false;
   const auto& in = v.op->operands;
   switch (v.op->code) {
@@ -227,7 +221,7 @@ bool is_not_negative(const Value& v, int depth) {
 
 /// Above zero, or NaN: a product would not do, it may become zero.
 bool is_positive(const Value& v, int depth) {
-  if (const auto known = Rules::number(v)) return *known > 0;
+  if (const auto known = ir::known_real(v)) return *known > 0;
   if (!v.op || depth == 0 || v.op->code != Opcode::add_) return false;
   const Value &a = *v.op->operands[0], &b = *v.op->operands[1];
   return (is_positive(a, depth - 1) && is_not_negative(b, depth - 1)) ||
@@ -259,7 +253,7 @@ Value* Rules::comparison() {
   if (op.code != Opcode::eq_ && op.code != Opcode::ne_) return nullptr;
   if (Value* order = compared_extremum(x, y)) return order;
   if (Value* order = compared_extremum(y, x)) return order;
-  if (real() && number(*y) == 0.0 && is_positive(*x, 4)) return b.boolean(op.code == Opcode::ne_);
+  if (real() && ir::known_real(*y) == 0.0 && is_positive(*x, 4)) return b.boolean(op.code == Opcode::ne_);
   const auto right = constant(*y);
   if (!right) return nullptr;
   if (type == DType::bool_) {

@@ -396,7 +396,7 @@ TEST(Control, AddressesAreComputedOnce) {
     row[i] = static_cast<int64_t>(i * 7 % 5), column[i] = static_cast<int64_t>(i % 5);
   expect_same(text, {scalar_arg(word(int64_t{40})), array_arg(row), array_arg(column),
                      array_arg(std::vector<int64_t>(25), {5, 5})});
-  // Of the two arms' address nothing is known behind them.
+  // Of what an arm computed nothing is known behind it.
   EXPECT_EQ(count(code_of(*ir::parse(text), isas()[0])->listing(), "imul"), 4U);
 }
 

@@ -1,7 +1,9 @@
 // Checks and polls: the cold code that leaves a region early.
+#include <algorithm>
+
 #include "cpu/function.h"
+#include "cpu/implied.h"
 #include "cpu/vector_loop.h"
-#include "ir/implied.h"
 #include "support/check.h"
 
 // Bits of a float go to a general register by vpextrq, never by vmovq: where asmjit has spilled the source it would
@@ -33,18 +35,16 @@ void Function::store_iteration(x86::Gp value) {
 }
 
 void Function::emit_check(const ir::Op& op) {
-  // Which of them fails matters only where the last one does.
-  if (ir::implied_by(op)) return;
-  std::vector<std::pair<const ir::Op*, asmjit::Label>> before;
-  for (const ir::Op* at = op.prev; at && (at->code == ir::Opcode::check_ || ir::is_pure(at->code)); at = at->prev) {
-    if (at->code != ir::Opcode::check_) continue;
-    if (ir::implied_by(*at) != &op) break;
-    before.emplace_back(at, failure(*at));
-  }
+  // Which of them fails matters only where a later one does.
+  if (implied_by(op)) return;
+  const std::vector<PutOff> before = put_off_before(op);
   asmjit::Label failed = failure(op);
   if (!before.empty()) {
     failed = cold([this, before, failed] {
-      for (size_t k = before.size(); k-- > 0;) jump_if(before[k].first->operands[0], false, before[k].second);
+      for (const PutOff& p : before) {
+        for (const auto& [v, r] : p.registers) regs_[v->id] = r;
+        jump_if(p.check->operands[0], false, p.failed);
+      }
       cc_.jmp(failed);
     });
   }
@@ -52,6 +52,35 @@ void Function::emit_check(const ir::Op& op) {
     wrap_or_jump(*wrap, op, failed);
   } else {
     jump_if(op.operands[0], false, failed);
+  }
+}
+
+std::vector<Function::PutOff> Function::put_off_before(const ir::Op& check) {
+  std::vector<PutOff> before;
+  std::vector<const ir::Op*> made;
+  for (const ir::Op* at = check.prev; at; at = at->prev) {
+    if (at->code != ir::Opcode::check_) {
+      if (!ir::is_pure(at->code) && at->code != ir::Opcode::load_) break;
+      continue;
+    }
+    const ir::Op* by = implied_by(*at);
+    if (!by) {
+      made.push_back(at);
+    } else if (std::ranges::find(made, by) == made.end()) {
+      before.push_back({at, failure(*at), {}});
+      note_registers(*at->operands[0], before.back().registers);
+    }
+  }
+  std::ranges::reverse(before);
+  return before;
+}
+
+void Function::note_registers(const ir::Value& v, std::vector<std::pair<const ir::Value*, x86::Reg>>& to) {
+  if (is_const(&v)) return;
+  if (!bound(&v) && v.op && deferred(*v.op)) {
+    for (const ir::Value* operand : v.op->operands) note_registers(*operand, to);
+  } else {
+    to.emplace_back(&v, reg(&v));
   }
 }
 

@@ -186,6 +186,16 @@ class Function {
   void emit_check(const ir::Op&);
   /// Where to go when the check fails.
   asmjit::Label failure(const ir::Op& check);
+  /// A check before another one that is made only where that one fails.
+  struct PutOff {
+    const ir::Op* check;
+    asmjit::Label failed;
+    // Of what its condition needs: a block that is emitted twice gives its values new ones.
+    std::vector<std::pair<const ir::Value*, x86::Reg>> registers;
+  };
+  /// In the order of the program.
+  std::vector<PutOff> put_off_before(const ir::Op& check);
+  void note_registers(const ir::Value&, std::vector<std::pair<const ir::Value*, x86::Reg>>& to);
   void emit_poll(const ir::Op&);
   /// What a poll tells, in registers; empty where it has nothing to tell, or cannot.
   using State = std::vector<std::pair<ir::Value*, x86::Reg>>;
@@ -312,7 +322,7 @@ class Function {
   /// The wrap whose result the check tests first of all, so that it can be left to the check; or null.
   const ir::Op* tested_wrap(const ir::Op& check) const;
   bool is_wrapped_by_its_test(const ir::Op& wrap) const;
-  /// Wraps an index, or jumps where it is out of range: in the register that it was loaded into, where nothing but the
+  /// Wraps an index, or jumps where it is out of range: in its own register where nothing but the
   /// check needs it as it was.
   void wrap_or_jump(const ir::Op& wrap, const ir::Op& check, asmjit::Label failed);
   bool may_wrap_in_place(const ir::Op& wrap, const ir::Op& check) const;

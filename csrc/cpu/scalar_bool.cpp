@@ -170,8 +170,9 @@ bool Function::is_wrapped_by_its_test(const ir::Op& wrap) const {
 bool Function::may_wrap_in_place(const ir::Op& wrap, const ir::Op& check) const {
   const ir::Value* index = wrap.operands[0];
   const auto in_check = std::count(check.operands.begin(), check.operands.end(), index);
-  return index->op && index->op->code == Opcode::load_ && index->op->parent == wrap.parent &&
-         static_cast<int64_t>(m_.uses[index->id]) == in_check + 1;
+  const ir::Op* op = index->op;
+  if (!op || op->parent != wrap.parent || static_cast<int64_t>(m_.uses[index->id]) != in_check + 1) return false;
+  return op->code == Opcode::load_ || (op->code == Opcode::cast_ && is_float(op->operands[0]->type.dtype));
 }
 
 void Function::wrap_or_jump(const ir::Op& wrap, const ir::Op& check, asmjit::Label failed) {

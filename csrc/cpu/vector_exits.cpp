@@ -1,9 +1,9 @@
 // How lanes of a `simd` loop leave an iteration, an inner loop that other lanes stay in, or the region by a check.
 #include <algorithm>
 
+#include "cpu/implied.h"
 #include "cpu/vector_loop.h"
 #include "cpu/vector_regs.h"
-#include "ir/implied.h"
 
 namespace appy::cpu {
 
@@ -151,19 +151,22 @@ void VectorLoop::kill(const Regs& lanes, bool from_loop) {
   if (from_loop) clear(l.live);
 }
 
-bool VectorLoop::left_out(const ir::Op& check) const { return may_replay_ && ir::implied_by(check); }
+bool VectorLoop::left_out(const ir::Op& check) const { return may_replay_ && implied_by(check) != nullptr; }
 
 /// What only checks that are left out use.
 void VectorLoop::find_left_out() {
   if (!may_replay_) return;
   ir::walk(*loop_.blocks[0], [&](const ir::Op& check) {
-    if (check.code != Opcode::check_ || !left_out(check)) return;
-    for (const ir::Op* op = check.operands[0]->op; f_.module().uses[op->result()->id] == 1;) {
-      by_test_.insert(op);
-      op = op->operands[0]->op;
-      if (!op || (op->code != Opcode::isnan_ && op->code != Opcode::isinf_)) return;
-    }
+    if (check.code == Opcode::check_ && left_out(check)) leave_out_test(*check.operands[0]);
   });
+}
+
+void VectorLoop::leave_out_test(const ir::Value& condition) {
+  const ir::Op* op = condition.op;
+  if (!op || condition.type.dtype != DType::bool_ || !ir::is_pure(op->code)) return;
+  if (f_.module().uses[condition.id] != 1) return;
+  by_test_.insert(op);
+  for (const ir::Value* v : op->operands) leave_out_test(*v);
 }
 
 void VectorLoop::check(const ir::Op& op) {

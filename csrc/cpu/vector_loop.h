@@ -164,6 +164,7 @@ class VectorLoop : private Lanes {
   /// Is the check left to one behind it that implies it? The iterations are done again where that one fails.
   bool left_out(const ir::Op& check) const;
   void find_left_out();
+  void leave_out_test(const ir::Value& condition);
   void check(const ir::Op&);
 
   // Values (vector_values.cpp).

@@ -362,6 +362,59 @@ TEST(Control, WhichCheckFailsOfThoseThatOneImplies) {
   EXPECT_EQ(count(code_of(*ir::parse(text("f64", "for simd")), isas()[0])->listing(), "vcmppd"), 8U);
 }
 
+/// Of two numbers that are made indices and used later; what fails first in the program is what is told.
+TEST(Control, WhichCheckFailsOfThoseThatIndicesImply) {
+  const auto text = [](const std::string& type, const std::string& loop) {
+    std::string body;
+    for (const std::string v : {"x", "y"}) {
+      body += "    %" + v + "v = load %" + v + "[%i] : " + type + "\n    %" + v + "nan = isnan %" + v +
+              "v : bool\n    %" + v + "number = not %" + v + "nan : bool\n    check to_int %" + v +
+              "number : \"NaN\"\n    %" + v + "inf = isinf %" + v + "v : bool\n    %" + v + "finite = not %" + v +
+              "inf : bool\n    check range_error %" + v + "finite : \"infinity\"\n    %" + v + "below = lt %" + v +
+              "v, %high : bool\n    %" + v + "above = ge %" + v + "v, %low : bool\n    %" + v + "fits = and %" + v +
+              "above, %" + v + "below : bool\n    check overflow %" + v + "fits\n    %" + v + "k = cast %" + v +
+              "v : i64\n";
+    }
+    for (const std::string v : {"x", "y"}) {
+      body += "    %" + v + "w = wrap %" + v + "k, %m : i64\n    %" + v + "less = lt %" + v + "w, %m : bool\n    %" +
+              v + "more = ge %" + v + "w, %zero : bool\n    %" + v + "inside = and %" + v + "more, %" + v +
+              "less : bool\n    check bounds %" + v + "inside info(%" + v + "k, %zero, %m)\n";
+    }
+    return "region @r(%n: i64, %x: " + type + "[1,c], %y: " + type + R"([1,c], %t: i64[1,c], %o: i64[1,c]) {
+  %zero = const 0 : i64
+  %one = const 1 : i64
+  %m = dim 0 %t : i64
+  %low = const -9223372036854775808.0 : )" +
+           type + "\n  %high = const 9223372036854775808.0 : " + type + "\n  " + loop +
+           " %i = %zero to %n step %one {\n" + body +
+           "    %p = load %t[%xw] : i64\n    %q = load %t[%yw] : i64\n    %s = sub %p, %q : i64\n"
+           "    store %s, %o[%i]\n    yield\n  }\n  yield\n}\n";
+  };
+  const auto run = [&]<class T>(const std::string& type, T) {
+    const T inf = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
+    const std::vector<int64_t> table = {3, 1, 4, 1, 5, 9, 2, 6};
+    for (const std::string loop : {"for", "for simd", "for parallel"}) {
+      for (const T bad : {T{3}, T{-8}, nan, inf, -inf, T{0x1p63}, T{-0x1p63}, T{8}, T{-9}}) {
+        for (const T other : {T{2}, nan, T{0x1p70}, T{11}}) {
+          for (const size_t at : {0, 21, 36}) {
+            std::vector<T> x(37, T{2.5}), y(37, T{-3.5});
+            x[at] = bad;
+            y[at] = other;
+            expect_same(text(type, loop), {scalar_arg(word(int64_t{37})), array_arg(x), array_arg(y), array_arg(table),
+                                           array_arg(std::vector<int64_t>(37))});
+          }
+        }
+      }
+    }
+  };
+  run("f64", double{});
+  run("f32", float{});
+  // No number is compared where all is well; the last vector, under a mask, makes four comparisons of each.
+  const std::string code = code_of(*ir::parse(text("f64", "for")), isas()[0])->listing();
+  EXPECT_GT(code.find("vucomisd"), code.find("jmp L0")) << code;
+  EXPECT_EQ(count(code_of(*ir::parse(text("f64", "for simd")), isas()[0])->listing(), "vcmppd"), 8U);
+}
+
 /// What an update in place loads and stores has one address.
 TEST(Control, AddressesAreComputedOnce) {
   const std::string text = R"(region @r(%n: i64, %row: i64[1,c], %column: i64[1,c], %h: i64[2,c]) {

@@ -87,6 +87,7 @@ Function::Bounds Function::bounds_here(const ir::Op& loop, bool clamp) {
   const ir::Value *lower = loop.operands[0], *upper = loop.operands[1], *step = loop.operands[2];
   Bounds b;
   b.divisor = ir::divisor_of_trips(loop);
+  b.whole = true;
   b.lower = gp(lower);
   b.step_known = is_const(step);
   if (b.step_known) {
@@ -208,12 +209,26 @@ void Function::add_step(x86::Gp to, const Bounds& b) {
   }
 }
 
+void Function::step_back(x86::Gp to, x86::Gp iv, const Bounds& b) {
+  if (b.step_known && b.step == static_cast<int32_t>(b.step) && b.step != INT32_MIN) {
+    cc_.lea(to, x86::ptr(iv, -static_cast<int32_t>(b.step)));
+    return;
+  }
+  x86::Gp step = b.step_reg;
+  if (b.step_known) {
+    step = cc_.newGpq();
+    load_imm(step, b.step);
+  }
+  cc_.mov(to, iv);
+  cc_.sub(to, step);
+}
+
 std::vector<x86::Reg> Function::copy_inits(const ir::Op& loop, size_t first) {
   std::vector<x86::Reg> carried;
   for (size_t i = first; i < loop.operands.size(); ++i) {
-    x86::Reg r = new_reg(loop.operands[i]->type.dtype);
-    move(r, reg(loop.operands[i]));
-    carried.push_back(r);
+    const ir::Value* init = loop.operands[i];
+    carried.push_back(new_reg(init->type.dtype));
+    assign(std::span(&carried.back(), 1), std::span(&init, 1));
   }
   return carried;
 }
@@ -236,7 +251,11 @@ const ir::Value* Function::target_value(const ir::Block& body, size_t k, size_t 
     if (uses_arg_inside(*op)) return nullptr;
   }
   for (const ir::Op* op = body.first; op != v->op; op = op->next) {
-    if (op->result() && deferred(*op) && m_.user[op->result()->id] != v->op && uses_arg(*op)) return nullptr;
+    bool later = op->result() && deferred(*op) && m_.user[op->result()->id] != v->op && uses_arg(*op);
+    const auto tells = [&](const ir::Op& at) { later |= at.result() && m_.told[at.result()->id] && uses_arg(at); };
+    tells(*op);
+    for (ir::Block* b : op->blocks) ir::walk(*b, tells);
+    if (later) return nullptr;
   }
   return v;
 }
@@ -277,10 +296,6 @@ void Function::emit_for(const ir::Op& op) {
   for (size_t i = 0; i < carried.size(); ++i) bind(op.results[i], carried[i]);
 }
 
-namespace {
-
-/// May the second arm stand elsewhere? It has loops, and takes so long that jumps there and back are nothing; the first
-/// one has none, but in such arms.
 bool is_far(const ir::Op& conditional) {
   const auto loops = [](const ir::Block& arm) {
     bool found = false;
@@ -292,96 +307,6 @@ bool is_far(const ir::Op& conditional) {
     return found;
   };
   return loops(*conditional.blocks[1]) && !loops(*conditional.blocks[0]);
-}
-
-}  // namespace
-
-const ir::Op* Function::strip_poll(const ir::Op& loop) const {
-  const ir::Block& body = *loop.blocks[0];
-  const ir::Op* poll = nullptr;
-  bool acts = false;  // before the poll
-  for (const ir::Op* op = body.first; op; op = op->next) {
-    bool inner = op->code == Opcode::for_ || op->code == Opcode::while_;
-    // Loops of the arm that stands elsewhere are short, or poll.
-    const bool skips = op->code == Opcode::if_ && is_far(*op);
-    for (ir::Block* arm : op->blocks) {
-      ir::walk(*arm, [&](ir::Op& at) {
-        inner |= !skips && (at.code == Opcode::for_ || at.code == Opcode::while_);
-        inner |= at.code == Opcode::poll_;
-      });
-    }
-    if (inner || (poll && op->code == Opcode::poll_)) return nullptr;
-    if (op->code == Opcode::poll_) poll = op;
-    if (!poll && !ir::is_pure(op->code)) acts = true;
-  }
-  if (!poll) return nullptr;
-  for (const ir::Value* v : poll->operands) {
-    if (!ir::defined_outside(*v, body) && (acts || v->block != &body)) return nullptr;
-  }
-  return poll;
-}
-
-x86::Gp Function::strip_end(x86::Gp iv, const Bounds& b, asmjit::Label strip) {
-  const auto stride = static_cast<int32_t>(b.step * kStrip);
-  x86::Gp until = cc_.newGpq("until"), left = cc_.newGpq();
-  cc_.bind(strip);
-  cc_.mov(left, b.end);
-  cc_.sub(left, iv);
-  cc_.lea(until, x86::ptr(iv, stride));
-  cc_.cmp(left, stride);  // both have the step's sign
-  b.step > 0 ? cc_.cmovb(until, b.end) : cc_.cmova(until, b.end);
-  return until;
-}
-
-void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<const x86::Reg> carried) {
-  const ir::Block& body = *op.blocks[0];
-  Frame frame{cc_.newLabel(), cc_.newLabel(), {carried.begin(), carried.end()}};
-  asmjit::Label head = cc_.newLabel();
-  if (b.known_trips <= 0 && b.least <= 0) {
-    cc_.test(b.trips, b.trips);
-    cc_.jz(frame.exit);
-  }
-  x86::Gp iv = cc_.newGpq("iv");
-  cc_.mov(iv, b.lower);
-  push_level(op);
-  Level& level = levels_.back();
-  level.iv = iv;
-  level.step_known = b.step_known;
-  level.step = b.step;
-  level.step_reg = b.step_reg;
-  bind(body.args[0], iv);
-  for (size_t i = 0; i < carried.size(); ++i) bind(body.args[i + 1], carried[i]);
-  plan_targets(body, carried);
-  frames_.push_back(frame);
-  const bool steps = b.step_known && b.step != 0 && b.step <= kStrip && b.step >= -kStrip;
-  const bool short_loop = (b.known_trips >= 0 ? b.known_trips : b.most) <= kStrip;
-  const ir::Op* poll = steps || short_loop ? strip_poll(op) : nullptr;
-  const bool strips = poll && !short_loop;
-  asmjit::Label strip = cc_.newLabel();
-  x86::Gp until = b.end;
-  if (strips) until = strip_end(iv, b, strip);
-  if (poll) leave_out(poll);
-  // Where the ends of a short loop and of the one around it lie in one line, a Zen 4 learns the ends of 16384 rows in
-  // 27 us a pass; 31 with the outer one in the next line, 36 with both there.
-  if (short_loop && b.known_trips < 0) cc_.align(asmjit::AlignMode::kCode, kCacheLine);
-  cc_.bind(head);
-  emit_block(body, [&](const ir::Op& last) { terminate(last, frame, true); });
-  frames_.pop_back();
-  for (const ir::Value* v : body.last->operands) targets_[v->id] = {};
-  cc_.bind(frame.latch);
-  advance(levels_.back());
-  add_step(iv, b);
-  cc_.cmp(iv, until);
-  cc_.jne(head);
-  if (poll) leave_out(nullptr);
-  if (strips) {
-    cc_.cmp(iv, b.end);
-    cc_.je(frame.exit);
-    emit_poll(*poll);
-    cc_.jmp(strip);
-  }
-  pop_level();
-  cc_.bind(frame.exit);
 }
 
 void Function::emit_while(const ir::Op& op) {
@@ -404,9 +329,14 @@ void Function::emit_while(const ir::Op& op) {
 }
 
 void Function::terminate(const ir::Op& op, const Frame& frame, bool at_end) {
-  std::vector<x86::Reg> from;
-  for (const ir::Value* v : op.operands) from.push_back(reg(v));
-  move_all(frame.carried, from);
+  std::vector<x86::Reg> to;
+  std::vector<const ir::Value*> values;
+  for (size_t k = 0; k < frame.carried.size(); ++k) {
+    if (op.code != Opcode::break_ && k < frame.late.size() && frame.late[k]) continue;
+    to.push_back(frame.carried[k]);
+    values.push_back(op.operands[k]);
+  }
+  assign(to, values);
   if (op.code == Opcode::break_) {
     cc_.jmp(frame.exit);
   } else if (!at_end) {
@@ -426,9 +356,7 @@ void Function::emit_if(const ir::Op& op) {
         terminate(terminator, frames_.back(), false);
         return;
       }
-      std::vector<x86::Reg> from;
-      for (const ir::Value* v : terminator.operands) from.push_back(reg(v));
-      move_all(results, from);
+      assign(results, std::vector<const ir::Value*>(terminator.operands.begin(), terminator.operands.end()));
       if (!last) cc_.jmp(end);
     });
   };

@@ -42,8 +42,7 @@ void Function::emit_check(const ir::Op& op) {
   if (!before.empty()) {
     failed = cold([this, before, failed] {
       for (const PutOff& p : before) {
-        for (const auto& [v, r] : p.registers) regs_[v->id] = r;
-        jump_if(p.check->operands[0], false, p.failed);
+        with_registers(p.registers, [&] { jump_if(p.check->operands[0], false, p.failed); });
       }
       cc_.jmp(failed);
     });
@@ -75,10 +74,11 @@ std::vector<Function::PutOff> Function::put_off_before(const ir::Op& check) {
   return before;
 }
 
-void Function::note_registers(const ir::Value& v, std::vector<std::pair<const ir::Value*, x86::Reg>>& to) {
+void Function::note_registers(const ir::Value& v, Registers& to) {
   if (is_const(&v)) return;
-  if (!bound(&v) && v.op && deferred(*v.op)) {
+  if (!bound(&v) && v.op && (deferred(*v.op) || m_.told[v.id])) {
     for (const ir::Value* operand : v.op->operands) note_registers(*operand, to);
+    to.emplace_back(&v, x86::Reg());
   } else {
     to.emplace_back(&v, reg(&v));
   }
@@ -87,22 +87,17 @@ void Function::note_registers(const ir::Value& v, std::vector<std::pair<const ir
 asmjit::Label Function::failure(const ir::Op& op) {
   const ir::Check& check = *op.check;
   // Registers are taken now: a block that is emitted twice gives its values new ones.
-  std::vector<x86::Reg> info, state;
-  std::vector<ir::Value*> results;
+  std::vector<x86::Reg> info;
+  State state;
   const bool has_state = check.has_state && !in_outlined() && !vector_;
   for (int i = 0; i < check.ninfo; ++i) {
     const ir::Value* v = op.operands[1 + static_cast<size_t>(i)];
     info.push_back(is_const(v) ? x86::Reg() : reg(v));
   }
-  if (has_state && !check.declines) {
-    for (size_t i = 1 + static_cast<size_t>(check.ninfo); i < op.operands.size(); ++i) {
-      results.push_back(op.operands[i]);
-      state.push_back(is_const(op.operands[i]) ? x86::Reg() : reg(op.operands[i]));
-    }
-  }
+  if (has_state && !check.declines) state = state_of(std::span(op.operands).subspan(ir::first_state(op)));
   x86::Gp iteration = failing_iteration();
   const bool pending = may_be_pending_;
-  return cold([this, &op, info, state, results, has_state, iteration, pending] {
+  return cold([this, &op, info, state, has_state, iteration, pending] {
     if (pending) finish_pending();
     if (op.check->declines) {
       leave(runtime::Status::declined);
@@ -114,11 +109,7 @@ asmjit::Label Function::failure(const ir::Op& op) {
       word_of(op.operands[1 + i], info[i], word);
       store_info(static_cast<int>(i), word);
     }
-    for (size_t i = 0; i < state.size(); ++i) {
-      x86::Gp word = cc_.newGpq();
-      word_of(results[i], state[i], word);
-      cc_.mov(x86::qword_ptr(results_, static_cast<int32_t>(8 * i)), word);
-    }
+    write_state(state);
     if (iteration.isValid()) store_iteration(iteration);
     leave(runtime::Status::failed);
   });
@@ -158,18 +149,28 @@ void Function::emit_poll(const ir::Op& op) {
 }
 
 Function::State Function::state_of(const ir::Op& poll) {
+  if (in_outlined() || (vector_ && !vector_->knows(poll.operands))) return {};
+  return state_of(poll.operands);
+}
+
+Function::State Function::state_of(std::span<ir::Value* const> values) {
   State state;
-  if (in_outlined() || (vector_ && !vector_->knows(poll.operands))) return state;
-  for (ir::Value* v : poll.operands) state.emplace_back(v, is_const(v) ? x86::Reg() : reg(v));
+  for (ir::Value* v : values) {
+    state.values.push_back(v);
+    note_registers(*v, state.registers);
+  }
   return state;
 }
 
 void Function::write_state(const State& state) {
-  for (size_t i = 0; i < state.size(); ++i) {
-    x86::Gp word = cc_.newGpq();
-    word_of(state[i].first, state[i].second, word);
-    cc_.mov(x86::qword_ptr(results_, static_cast<int32_t>(8 * i)), word);
-  }
+  with_registers(state.registers, [&] {
+    for (size_t i = 0; i < state.values.size(); ++i) {
+      const ir::Value* v = state.values[i];
+      x86::Gp word = cc_.newGpq();
+      word_of(v, is_const(v) ? x86::Reg() : reg(v), word);
+      cc_.mov(x86::qword_ptr(results_, static_cast<int32_t>(8 * i)), word);
+    }
+  });
 }
 
 void Function::tell(const State& state) {

@@ -261,6 +261,20 @@ void Function::move_all(std::span<const x86::Reg> to, std::span<const x86::Reg> 
   for (size_t i = 0; i < source.size(); ++i) move(to[i], source[i]);
 }
 
+void Function::assign(std::span<const x86::Reg> to, std::span<const ir::Value* const> values) {
+  const auto is_number = [&](const ir::Value* v) { return is_const(v) && !is_float(v->type.dtype); };
+  std::vector<x86::Reg> moved, from;
+  for (size_t k = 0; k < to.size(); ++k) {
+    if (is_number(values[k])) continue;
+    moved.push_back(to[k]);
+    from.push_back(reg(values[k]));
+  }
+  move_all(moved, from);
+  for (size_t k = 0; k < to.size(); ++k) {
+    if (is_number(values[k])) load_imm(to[k].as<x86::Gp>(), const_int(values[k]));
+  }
+}
+
 x86::Reg Function::destination(const ir::Value* v) {
   x86::Reg r = targets_[v->id].isValid() ? targets_[v->id] : new_reg(v->type.dtype);
   return r;
@@ -417,7 +431,7 @@ void Function::emit(const ir::Op& op) {
   }
   const ir::Value* v = op.result();
   if (m_.uses[v->id] == 0) return;
-  if (deferred(op) || (op.code == Opcode::wrap_ && is_wrapped_by_its_test(op))) {
+  if (deferred(op) || m_.told[v->id] || (op.code == Opcode::wrap_ && is_wrapped_by_its_test(op))) {
     // A block may be emitted twice: what was computed on demand in the first copy is not there in the second.
     regs_[v->id] = {};
     return;

@@ -77,6 +77,9 @@ bool same_form(const Form&, const Form&);
 
 /// How deep loops are nested in the block.
 size_t loops_within(const ir::Block&);
+/// May the second arm stand elsewhere? It has loops, and takes so long that jumps there and back are nothing; the first
+/// one has none, but in such arms.
+bool is_far(const ir::Op& conditional);
 
 bool has_atomics(const ir::Op& loop);
 
@@ -110,6 +113,8 @@ class Function {
   void move(x86::Reg to, x86::Reg from);
   /// to[i] = from[i], all at once.
   void move_all(std::span<const x86::Reg> to, std::span<const x86::Reg> from);
+  /// to[i] = values[i], all at once.
+  void assign(std::span<const x86::Reg> to, std::span<const ir::Value* const> values);
   void load_imm(x86::Gp to, int64_t value);
   x86::Mem constant(const void* data, size_t size);
   x86::Mem constant64(uint64_t bits) { return constant(&bits, 8); }
@@ -186,20 +191,35 @@ class Function {
   void emit_check(const ir::Op&);
   /// Where to go when the check fails.
   asmjit::Label failure(const ir::Op& check);
+  /// Registers of values, for code that is emitted later: a block that is emitted twice gives its values new ones. What
+  /// is computed only there has none.
+  using Registers = std::vector<std::pair<const ir::Value*, x86::Reg>>;
+  /// Those of the value, or of what it is computed from later.
+  void note_registers(const ir::Value&, Registers& to);
+  /// Emits the later code.
+  template <class F>
+  void with_registers(const Registers& registers, F&& emit) {
+    for (const auto& [v, r] : registers) regs_[v->id] = r;
+    emit();
+    for (const auto& [v, r] : registers) regs_[v->id] = r;
+  }
   /// A check before another one that is made only where that one fails.
   struct PutOff {
     const ir::Op* check;
     asmjit::Label failed;
-    // Of what its condition needs: a block that is emitted twice gives its values new ones.
-    std::vector<std::pair<const ir::Value*, x86::Reg>> registers;
+    Registers registers;
   };
   /// In the order of the program.
   std::vector<PutOff> put_off_before(const ir::Op& check);
-  void note_registers(const ir::Value&, std::vector<std::pair<const ir::Value*, x86::Reg>>& to);
   void emit_poll(const ir::Op&);
-  /// What a poll tells, in registers; empty where it has nothing to tell, or cannot.
-  using State = std::vector<std::pair<ir::Value*, x86::Reg>>;
+  /// What a check or poll tells; empty where it has nothing to tell, or cannot.
+  struct State {
+    std::vector<ir::Value*> values;
+    Registers registers;
+    bool empty() const { return values.empty(); }
+  };
   State state_of(const ir::Op& poll);
+  State state_of(std::span<ir::Value* const>);
   void tell(const State&);
   void write_state(const State&);
   /// What the last poll before a loop that workers share tells: interrupted workers do not know how far the code around
@@ -225,6 +245,7 @@ class Function {
     int64_t step = 1;
     x86::Gp step_reg;
     int64_t known_trips = -1;
+    bool whole = false;                   // from the loop's own lower bound to its upper one
     bool clamped = true;                  // else trips is end - lower where there are no iterations, too
     int64_t least = 0, most = INT64_MAX;  // trips, as the code before has found out
     int64_t divisor = 1;                  // of trips, a power of two
@@ -232,6 +253,8 @@ class Function {
   /// to = count * step;  to += step
   void times_step(x86::Gp to, x86::Gp count, const Bounds&);
   void add_step(x86::Gp to, const Bounds&);
+  /// to = iv - step
+  void step_back(x86::Gp to, x86::Gp iv, const Bounds&);
   /// Trip count and end of the iteration variable (lower + trips * step). Without `clamp` it is for the caller to find
   /// out whether the loop runs at all.
   Bounds bounds(const ir::Op& loop, bool clamp = true);
@@ -246,8 +269,15 @@ class Function {
   /// The poll of a loop without inner loops, if one for kStrip iterations is enough and can be had: what the poll
   /// stores is known at an iteration's start.
   const ir::Op* strip_poll(const ir::Op& loop) const;
-  /// Binds the label and emits where the strip of iterations from here ends.
-  x86::Gp strip_end(x86::Gp iv, const Bounds&, asmjit::Label strip);
+  /// What a poll tells, where something `acts` before it or not, is what it would tell at the iteration's start.
+  bool known_at_start(const ir::Value&, const ir::Block& body, bool acts) const;
+  /// Emits where the strip of iterations from here ends;
+  void strip_end(x86::Gp until, x86::Gp iv, const Bounds&);
+  /// where the first one does, in front of the loops in which that is the same.
+  x86::Gp first_strip_end(const ir::Op& loop, const Bounds&);
+  /// By carried value, what a loop that no `break` leaves makes of it, where no iteration needs that and it is known
+  /// after the loop; else null.
+  std::vector<const ir::Value*> left_late(const ir::Op& loop) const;
   void emit_while(const ir::Op&);
   void emit_if(const ir::Op&);
   void push_level(const ir::Op& loop);
@@ -259,6 +289,7 @@ class Function {
   struct Frame {
     asmjit::Label latch, exit;
     std::vector<x86::Reg> carried;
+    std::vector<const ir::Value*> late = {};  // what only a `break` moves there
   };
   /// Moves the terminator's values to the frame's registers and jumps; at the body's end a yield falls through.
   void terminate(const ir::Op&, const Frame&, bool at_end);

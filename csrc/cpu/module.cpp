@@ -34,6 +34,23 @@ Module::Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, bool fast_
   });
   words.all = static_cast<size_t>(word);
   std::sort(checks_.begin(), checks_.end());
+  find_told();
+}
+
+void Module::find_told() {
+  told.resize(graph.value_count());
+  std::vector<const ir::Op*> ops;
+  ir::walk(*graph.body, [&](const ir::Op& op) { ops.push_back(&op); });
+  std::vector<bool> needed(graph.value_count());
+  for (size_t i = ops.size(); i-- > 0;) {  // users before what they use
+    const ir::Op& op = *ops[i];
+    const bool pure = ir::is_pure(op.code) && op.results.size() == 1 && op.blocks.empty();
+    if (pure && !needed[op.result()->id] && op.code != ir::Opcode::const_) {
+      told[op.result()->id] = uses[op.result()->id] > 0;
+      continue;
+    }
+    for (size_t k = 0; k < ir::first_state(op); ++k) needed[op.operands[k]->id] = true;
+  }
 }
 
 int Module::ordinal(const ir::Op& check) const {

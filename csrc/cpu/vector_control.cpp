@@ -396,7 +396,11 @@ void VectorLoop::inner_loop(const ir::Op& op) {
     cc_.cmp(iv, bounds.end);
     cc_.je(l.exit);
   }
-  if (poll) until = f_.strip_end(iv, bounds, strip);
+  if (poll) {
+    until = cc_.newGpq("until");
+    cc_.bind(strip);
+    f_.strip_end(until, iv, bounds);
+  }
   cc_.bind(head);
   if (own_mask) {
     if (l.exec_is_live) {

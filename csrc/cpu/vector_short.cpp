@@ -85,6 +85,7 @@ void Function::simd_loop(VectorLoop& vector, const ir::Op& op, Bounds bounds, st
     // Short rows inside another loop: setting up vectors costs more than it gains.
     Bounds short_row = bounds;
     short_row.lower = from;
+    short_row.whole = false;
     short_row.most = few - 1;
     sequential_loop(op, short_row, carried);
     if (packed) packed->take(carried);

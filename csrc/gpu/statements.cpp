@@ -276,10 +276,10 @@ void Writer::check(const Op& op) {
   std::string iteration = "-1";
   if (outermost_) iteration = names_.of(*outermost_->blocks[0]->args[0]);
   if (ninfo) put("const i64 info[] = {" + words + "};");
-  const size_t nstate = op.operands.size() - passes::first_state(op);
+  const size_t nstate = op.operands.size() - ir::first_state(op);
   std::string state;
   for (size_t k = 0; k < nstate; ++k) {
-    state += (k ? ", word_of(" : "word_of(") + argument(*op.operands[passes::first_state(op) + k]) + ")";
+    state += (k ? ", word_of(" : "word_of(") + argument(*op.operands[ir::first_state(op) + k]) + ")";
   }
   if (nstate) put("const u64 state[] = {" + state + "};");
   put("fault(team, control, " + std::to_string(ordinals_.at(&op)) + ", " + iteration + ", " + std::to_string(ninfo) +

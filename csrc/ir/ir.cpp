@@ -306,6 +306,12 @@ std::optional<IndexTest> index_test(const Value& condition) {
   return IndexTest{low->operands[0], high->operands[1], low, high};
 }
 
+size_t first_state(const Op& op) {
+  if (op.code == Opcode::poll_) return 0;
+  return op.code == Opcode::check_ && op.check ? 1 + static_cast<size_t>(std::max(op.check->ninfo, 0))
+                                               : op.operands.size();
+}
+
 bool can_reorder(const Op& loop) {
   const auto& carried = loop.loop->carried;
   for (size_t i = 0; i < carried.size(); ++i) {

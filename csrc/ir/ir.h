@@ -393,6 +393,10 @@ inline const Op* alloc_of(const Value& view) { return view.op; }
 /// An array that only the region sees: stores to it are undone by leaving the region.
 inline bool is_temporary(const Value& view) { return view.op && !view.op->escapes; }
 
+/// Index of the first operand of a check or poll that is state, which is told and not read; operands.size(): there is
+/// none.
+size_t first_state(const Op&);
+
 /// True if the value is defined outside `block` and everything nested in it.
 bool defined_outside(const Value&, const Block& block);
 

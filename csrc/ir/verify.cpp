@@ -23,12 +23,6 @@ bool is_leader(Combiner c) {
   return c == Combiner::pymin_ || c == Combiner::pymax_ || c == Combiner::minimum_ || c == Combiner::maximum_;
 }
 
-/// Index of the first operand that is state; a state is no read.
-size_t first_state(const Op& op) {
-  if (op.code == Opcode::poll_) return 0;
-  return op.code == Opcode::check_ && op.check ? 1 + static_cast<size_t>(std::max(op.check->ninfo, 0)) : SIZE_MAX;
-}
-
 std::vector<Type> types_of(std::span<Value* const> values) {
   std::vector<Type> types;
   for (const Value* v : values) types.push_back(v->type);

@@ -102,7 +102,7 @@ void Chain::follow(const Use& use) {
   switch (op.code) {
     case Opcode::check_:
     case Opcode::poll_:
-      if (use.operand < first_state(op)) valid_ = false;
+      if (use.operand < ir::first_state(op)) valid_ = false;
       return;
     case Opcode::sub_:
       if (use.operand != 0) {

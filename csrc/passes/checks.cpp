@@ -91,7 +91,7 @@ class Checks {
     }
     check.check->declines = true;
     check.check->has_state = false;
-    check.operands.resize(first_state(check));
+    check.operands.resize(ir::first_state(check));
     changed_ = true;
   }
 

@@ -34,7 +34,7 @@ bool is_overwritten(const Op& loop, size_t k) {
   const Value* arg = body_of(loop).args[1 + k];
   bool read = false;
   ir::walk(body_of(loop), [&](const Op& op) {
-    for (size_t i = 0; i < std::min(op.operands.size(), first_state(op)); ++i) read |= op.operands[i] == arg;
+    for (size_t i = 0; i < std::min(op.operands.size(), ir::first_state(op)); ++i) read |= op.operands[i] == arg;
   });
   return !read;
 }

@@ -73,7 +73,7 @@ class Finder {
 
   bool only_decides(const Value& v) {
     for (const Use& use : uses_.of(v)) {
-      if (use.operand >= first_state(*use.op)) continue;
+      if (use.operand >= ir::first_state(*use.op)) continue;
       const bool decides = use.op == latch_.test && use.operand == 0;
       const bool kept = use.op->code == Opcode::yield_ && use.op->parent->owner == latch_.test;
       if (!decides && !kept && use.op->code != Opcode::not_) return false;
@@ -107,7 +107,7 @@ class Finder {
     if (!latch_.arm) return false;
     // Nothing else is made of it.
     for (const Use& use : uses_.of(*arg(latch_.k))) {
-      if (use.op->code == Opcode::yield_ && use.operand < first_state(*use.op) &&
+      if (use.op->code == Opcode::yield_ && use.operand < ir::first_state(*use.op) &&
           !(use.op == other().last && use.operand == result)) {
         return false;
       }
@@ -120,7 +120,7 @@ class Finder {
     const Value& result = *latch_.test->results[r];
     if (uses_.of(result).empty()) return true;
     for (const Use& use : uses_.of(result)) {
-      if (use.op != exit_ && use.operand < first_state(*use.op)) return false;
+      if (use.op != exit_ && use.operand < ir::first_state(*use.op)) return false;
     }
     const auto at = std::find(exit_->operands.begin(), exit_->operands.end(), &result);
     if (at == exit_->operands.end() || std::count(exit_->operands.begin(), exit_->operands.end(), &result) != 1) {
@@ -130,7 +130,7 @@ class Finder {
     if (other().last->operands[r] != arg(t)) return false;
     for (const Use& use : uses_.of(*arg(t))) {
       const bool kept = use.op == other().last && use.operand == r;
-      if (!kept && use.operand < first_state(*use.op)) return false;
+      if (!kept && use.operand < ir::first_state(*use.op)) return false;
     }
     const Value& made = *latch_.arm->last->operands[r];
     latch_.members_are_fixed &= constant(made).has_value() || visible_before(made, loop_);

@@ -223,11 +223,6 @@ bool remove_polls(Block& block) {
   return changed;
 }
 
-size_t first_state(const Op& op) {
-  if (op.code == Opcode::check_) return 1 + static_cast<size_t>(op.check->ninfo);
-  return op.code == Opcode::poll_ ? 0 : op.operands.size();
-}
-
 Value* emit_runs(Builder& b, const Op& loop) {
   Value *lower = loop.operands[0], *upper = loop.operands[1], *step = loop.operands[2];
   if (const auto s = constant(*step))

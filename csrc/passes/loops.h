@@ -103,9 +103,6 @@ ir::Op* ancestor_in(const ir::Block& block, ir::Op& op);
 /// True if there was one.
 bool remove_polls(ir::Block&);
 
-/// Index of the first state operand of a check or poll; operands.size() where there is none.
-size_t first_state(const ir::Op&);
-
 /// Emits the number of iterations of a `for` (0 when it does not run).
 ir::Value* emit_trips(ir::Builder&, const ir::Op& for_loop);
 /// Emits the variable of a `for` with a known step in its n-th iteration.

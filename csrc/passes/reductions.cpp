@@ -184,7 +184,7 @@ class Classifier {
   /// `flags`: Booleans that are set under a condition, too.
   bool simple(size_t k, bool flags) {
     bool read = false;
-    for (const Use& use : uses().of(*arg(k))) read |= use.operand < first_state(*use.op);
+    for (const Use& use : uses().of(*arg(k))) read |= use.operand < ir::first_state(*use.op);
     if (!read) {
       set(k, {Combiner::last_});
       return false;
@@ -269,7 +269,7 @@ class Classifier {
     for (size_t i = 0; i < conditions.size(); ++i) {
       for (const Use& use : uses().of(*conditions[i]->result())) {
         const Op& op = *use.op;
-        if (use.operand >= first_state(op)) continue;
+        if (use.operand >= ir::first_state(op)) continue;
         if (op.code == Opcode::or_ && member(*op.result())) continue;
         if (op.code == Opcode::and_ || op.code == Opcode::not_) {
           conditions.push_back(&op);

@@ -66,7 +66,7 @@ Value* before_loop(const ir::Graph& graph, Op& loop, size_t r) {
 bool settle_state(ir::Graph& graph, Op& loop, bool& changed) {
   std::vector<Op*> leaving;
   ir::walk(body_of(loop), [&](Op& op) {
-    if (first_state(op) < op.operands.size()) leaving.push_back(&op);
+    if (ir::first_state(op) < op.operands.size()) leaving.push_back(&op);
   });
   std::vector<Value*> known;  // by position in the state
   const auto learn = [&](size_t position, Value* v) {
@@ -74,13 +74,13 @@ bool settle_state(ir::Graph& graph, Op& loop, bool& changed) {
     if (!known[position]) known[position] = v;
   };
   for (const Op* op : leaving) {
-    for (size_t i = first_state(*op); i < op->operands.size(); ++i) {
-      if (Value* v = back_through_arguments(op->operands[i], loop)) learn(i - first_state(*op), v);
+    for (size_t i = ir::first_state(*op); i < op->operands.size(); ++i) {
+      if (Value* v = back_through_arguments(op->operands[i], loop)) learn(i - ir::first_state(*op), v);
     }
   }
   for (const Op* op : leaving) {
-    for (size_t i = first_state(*op); i < op->operands.size(); ++i) {
-      const size_t position = i - first_state(*op);
+    for (size_t i = ir::first_state(*op); i < op->operands.size(); ++i) {
+      const size_t position = i - ir::first_state(*op);
       if (position < known.size() && known[position]) continue;
       Value* v = before_loop(graph, loop, position);
       if (!v) return false;
@@ -88,8 +88,8 @@ bool settle_state(ir::Graph& graph, Op& loop, bool& changed) {
     }
   }
   for (Op* op : leaving) {
-    for (size_t i = first_state(*op); i < op->operands.size(); ++i) {
-      Value* v = known[i - first_state(*op)];
+    for (size_t i = ir::first_state(*op); i < op->operands.size(); ++i) {
+      Value* v = known[i - ir::first_state(*op)];
       changed |= op->operands[i] != v;
       op->operands[i] = v;
     }

@@ -15,7 +15,7 @@ bool unwatched(ir::Graph& graph) {
   bool changed = without_polls(graph);
   ir::walk(*graph.body, [&](Op& op) {
     if (op.code == Opcode::check_ && op.check->has_state) {
-      op.operands.resize(first_state(op));
+      op.operands.resize(ir::first_state(op));
       op.check->has_state = false;
       changed = true;
     }

@@ -415,6 +415,96 @@ TEST(Control, WhichCheckFailsOfThoseThatIndicesImply) {
   EXPECT_EQ(count(code_of(*ir::parse(text("f64", "for simd")), isas()[0])->listing(), "vcmppd"), 8U);
 }
 
+/// What only a check tells is computed where it fails.
+TEST(Control, WhatIsToldIsComputedWhereItIsTold) {
+  const std::string text = R"(region @r(%n: i64, %m: i64, %x: i64[1,c], %y: i64[1,c]) results("i", "j", "k") {
+  %zero = const 0 : i64
+  %one = const 1 : i64
+  %two = const 2 : i64
+  %factor = const 1237 : i64
+  %k = for %i = %zero to %n step %one carry(%k0 = %two) : i64 {
+    %first = eq %i, %zero : bool
+    %before = sub %i, %one : i64
+    %scaled = mul %before, %factor : i64
+    %last = select %first, %n, %scaled : i64
+    poll state(%last, %last, %k0)
+    for %j = %zero to %m step %one {
+      %square = mul %j, %factor : i64
+      %most = add %square, %last : i64
+      poll state(%most, %last, %k0)
+      %v = load %x[%j] : i64
+      %w = add %v, %k0 : i64
+      %ok = lt %w, %factor : bool
+      check bounds %ok info(%w, %zero, %factor) state(%most, %last, %k0)
+      store %w, %y[%j]
+      yield
+    }
+    %k1 = add %k0, %one : i64
+    %fine = lt %k1, %factor : bool
+    check overflow %fine state(%last, %k0, %k1)
+    yield %k1
+  }
+  yield %zero, %zero, %k
+}
+)";
+  for (const int64_t bad : {0, 1235, 1233, 1200, 1236}) {
+    for (const size_t at : {0, 7, 29}) {
+      std::vector<int64_t> x(30, 1);
+      x[at] = bad;
+      for (const int64_t rows : {0, 1, 4, 9})
+        expect_same(text, {scalar_arg(word(rows)), scalar_arg(word(int64_t{30})), array_arg(x),
+                           array_arg(std::vector<int64_t>(30))});
+    }
+  }
+  expect_same(text, {scalar_arg(word(int64_t{2000})), scalar_arg(word(int64_t{0})), array_arg(std::vector<int64_t>(1)),
+                     array_arg(std::vector<int64_t>(1))});
+  const std::string code = code_of(*ir::parse(text), isas()[0])->listing();
+  EXPECT_GT(code.find("imul"), code.find("jmp L0")) << code;
+}
+
+/// What a search leaves where it finds nothing is known when it has ended.
+TEST(Control, WhatNoBreakLeavesIsLeftAtTheEnd) {
+  const auto text = [](const std::string& lower, const std::string& step) {
+    return "region @r(%n: i64, %low: i64, %x: i64[1,c], %y: i64[1,c]) results(\"at\", \"how\", \"other\") {\n  %zero = "
+           "const 0 : i64\n  %one = const 1 : i64\n  %step = const " +
+           step + R"( : i64
+  %found = const 1001 : i64
+  %ended = const 1002 : i64
+  %none = const 1003 : i64
+  %at, %how, %other = for %i = )" +
+           lower + R"( to %n step %step carry(%a = %none, %h = %none, %o = %zero) : i64, i64, i64 {
+    poll
+    %v = load %x[%i] : i64
+    %is = eq %v, %one : bool
+    if %is {
+      break %i, %found, %low
+    } else {
+      yield
+    }
+    %two = add %v, %o : i64
+    store %two, %y[%i]
+    yield %i, %ended, %n
+  }
+  yield %at, %how, %other
+}
+)";
+  };
+  for (const std::string lower : {"%zero", "%low"}) {
+    for (const std::string step : {"1", "3", "17000"}) {
+      for (const int64_t n : {0, 1, 5, 40000}) {
+        for (const int64_t at : {-1, 0, 2, 3, 17000, 39999}) {
+          std::vector<int64_t> x(40000);
+          if (at >= 0) x[static_cast<size_t>(at)] = 1;
+          expect_same(text(lower, step), {scalar_arg(word(n)), scalar_arg(word(int64_t{2})), array_arg(x),
+                                          array_arg(std::vector<int64_t>(40000))});
+        }
+      }
+    }
+  }
+  const std::string code = code_of(*ir::parse(text("%zero", "1")), isas()[0])->listing();
+  EXPECT_GT(code.find("1002"), code.find("jne", code.find("add"))) << code;
+}
+
 /// What an update in place loads and stores has one address.
 TEST(Control, AddressesAreComputedOnce) {
   const std::string text = R"(region @r(%n: i64, %row: i64[1,c], %column: i64[1,c], %h: i64[2,c]) {

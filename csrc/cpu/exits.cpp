@@ -49,9 +49,32 @@ void Function::emit_check(const ir::Op& op) {
   }
   if (const ir::Op* wrap = tested_wrap(op)) {
     wrap_or_jump(*wrap, op, failed);
+  } else if (const ir::Op* result = tested_result(op)) {
+    const x86::Gp to = cc_.newGpq();
+    jump(overflow(*op.operands[0]->op->operands[0]->op, to), true, failed);
+    bind(result->result(), to);
+    ahead_.insert(result);
   } else {
     jump_if(op.operands[0], false, failed);
   }
+}
+
+const ir::Op* Function::tested_result(const ir::Op& check) const {
+  const ir::Op* no = check.operands[0]->op;
+  if (vector_ || !no || no->code != ir::Opcode::not_ || bound(no->result()) || !deferred(*no)) return nullptr;
+  const ir::Op* overflow = no->operands[0]->op;
+  if (!overflow || bound(overflow->result()) || !deferred(*overflow)) return nullptr;
+  const ir::Opcode code = overflow->code == ir::Opcode::ovf_add_   ? ir::Opcode::add_
+                          : overflow->code == ir::Opcode::ovf_sub_ ? ir::Opcode::sub_
+                                                                   : ir::Opcode::mul_;
+  const bool tests = code != ir::Opcode::mul_ || overflow->code == ir::Opcode::ovf_mul_;
+  if (!tests || overflow->operands[0]->type.dtype != DType::i64_) return nullptr;
+  for (const ir::Op* op = check.next; op; op = op->next) {
+    if (op->code == code && op->operands == overflow->operands)
+      return deferred(*op) || m_.told[op->result()->id] || m_.uses[op->result()->id] == 0 ? nullptr : op;
+    if (!ir::is_pure(op->code) && op->code != ir::Opcode::check_ && op->code != ir::Opcode::load_) return nullptr;
+  }
+  return nullptr;
 }
 
 std::vector<Function::PutOff> Function::put_off_before(const ir::Op& check) {

@@ -321,6 +321,7 @@ bool Function::folded(const ir::Op& load) const {
 
 bool Function::deferred(const ir::Op& op) const {
   const ir::Value* v = op.result();
+  if (v && m_.chooses[v->id]) return true;
   if (!v || m_.uses[v->id] != 1) return false;
   const ir::Op& user = *m_.user[v->id];
   if (user.parent != op.parent) return false;
@@ -430,7 +431,7 @@ void Function::emit(const ir::Op& op) {
       break;
   }
   const ir::Value* v = op.result();
-  if (m_.uses[v->id] == 0) return;
+  if (m_.uses[v->id] == 0 || ahead_.erase(&op) > 0) return;
   if (deferred(op) || m_.told[v->id] || (op.code == Opcode::wrap_ && is_wrapped_by_its_test(op))) {
     // A block may be emitted twice: what was computed on demand in the first copy is not there in the second.
     regs_[v->id] = {};

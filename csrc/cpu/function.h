@@ -353,11 +353,16 @@ class Function {
   /// The wrap whose result the check tests first of all, so that it can be left to the check; or null.
   const ir::Op* tested_wrap(const ir::Op& check) const;
   bool is_wrapped_by_its_test(const ir::Op& wrap) const;
+  /// The sum, difference or product behind the check, which is that it has 64 bits, so that one instruction makes and
+  /// tests it; or null.
+  const ir::Op* tested_result(const ir::Op& check) const;
   /// Wraps an index, or jumps where it is out of range: in its own register where nothing but the
   /// check needs it as it was.
   void wrap_or_jump(const ir::Op& wrap, const ir::Op& check, asmjit::Label failed);
   bool may_wrap_in_place(const ir::Op& wrap, const ir::Op& check) const;
-  Flags overflow(const ir::Op&);
+  Flags overflow(const ir::Op& op) { return overflow(op, cc_.newGpq()); }
+  /// The same, and `to` is the result.
+  Flags overflow(const ir::Op&, x86::Gp to);
   void set_bool(x86::Gp to, Flags);
   void jump(Flags, bool when, asmjit::Label to);
   x86::Gp partial_address(const Form&, size_t depth);
@@ -383,9 +388,10 @@ class Function {
   std::vector<int> homes_;                       // by the view's id
   std::unordered_map<uint32_t, int> own_words_;  // in an outlined loop: words of the arrays made there, in own_
   x86::Mem own_;
-  std::unordered_set<const ir::Op*> made_;  // allocs whose code stands in front of their place
-  const ir::Op* emitted_to_ = nullptr;      // what comes before it has its code: it went with a loop's sums
-  std::vector<x86::Reg> targets_;           // registers chosen ahead for values that become a carried value
+  std::unordered_set<const ir::Op*> made_;   // allocs whose code stands in front of their place
+  std::unordered_set<const ir::Op*> ahead_;  // that have their code already, with a test in front of them
+  const ir::Op* emitted_to_ = nullptr;       // what comes before it has its code: it went with a loop's sums
+  std::vector<x86::Reg> targets_;            // registers chosen ahead for values that become a carried value
   std::vector<Level> levels_;
   std::vector<Frame> frames_;
   std::vector<std::pair<asmjit::Label, std::function<void()>>> cold_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cpu/cpu.h"
 #include "cpu/streams.h"
 
 namespace appy::cpu {
@@ -34,7 +35,22 @@ Module::Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, bool fast_
   });
   words.all = static_cast<size_t>(word);
   std::sort(checks_.begin(), checks_.end());
+  find_choices();
   find_told();
+}
+
+void Module::find_choices() {
+  chooses.resize(graph.value_count());
+  std::vector<uint8_t> selects(graph.value_count());
+  ir::walk(*graph.body, [&](const ir::Op& op) {
+    const ir::Value* condition = op.code == ir::Opcode::select_ ? op.operands[0] : nullptr;
+    if (!condition || !condition->op || condition->op->parent != op.parent || uses[condition->id] != 2) return;
+    const ir::Opcode code = condition->op->code;
+    const bool one_flag =
+        code == ir::Opcode::lt_ || code == ir::Opcode::le_ || code == ir::Opcode::gt_ || code == ir::Opcode::ge_;
+    if (!one_flag || is_float(op.result()->type.dtype)) return;
+    chooses[condition->id] = ++selects[condition->id] == 2;
+  });
 }
 
 void Module::find_told() {

@@ -38,6 +38,7 @@ struct Module {
   Compiler& cc;
   std::vector<uint32_t> uses;       // number of operand slots, by value id
   std::vector<const ir::Op*> user;  // one user, by value id
+  std::vector<bool> chooses;        // comparisons for two selects of their block, once more for the second, by value id
   std::vector<bool> told;           // results of pure ops that only what checks and polls tell needs, by value id
   const std::vector<const ir::Op*> accesses;
   std::vector<int> param_word;  // first argument word of a parameter or alloc, by value id; -1 for others
@@ -54,6 +55,7 @@ struct Module {
   std::string where(const ir::Op&) const;
 
  private:
+  void find_choices();
   void find_told();
 
   std::vector<std::pair<const ir::Op*, int>> checks_;

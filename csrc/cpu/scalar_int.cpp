@@ -367,10 +367,9 @@ void Function::emit_int(const ir::Op& op, x86::Gp to) {
   }
 }
 
-Flags Function::overflow(const ir::Op& op) {
+Flags Function::overflow(const ir::Op& op, x86::Gp r) {
   using CC = x86::CondCode;
   const DType t = op.operands[0]->type.dtype;
-  x86::Gp r = cc_.newGpq();
   x86::Gp a = gp(op.operands[0]);
   const bool wide = ir::size_of(t) == 8;
   if (wide && t == DType::u64_ && op.code == Opcode::ovf_mul_) {

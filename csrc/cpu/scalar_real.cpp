@@ -217,7 +217,11 @@ void Function::emit_select(const ir::Op& op, x86::Reg to) {
   const ir::Value* condition = op.operands[0];
   if (!is_float(t)) {
     const bool lazy = !bound(condition) && condition->op && !is_const(condition) && deferred(*condition->op);
-    if (lazy && condition->op->code != Opcode::not_ && !is_float(condition->op->operands[0]->type.dtype)) {
+    const auto compares = [](const ir::Op& c) {  // in one flag
+      return !is_float(c.operands[0]->type.dtype) || c.code == Opcode::lt_ || c.code == Opcode::le_ ||
+             c.code == Opcode::gt_ || c.code == Opcode::ge_;
+    };
+    if (lazy && condition->op->code != Opcode::not_ && compares(*condition->op)) {
       const ir::Op& c = *condition->op;
       const bool ovf = c.code == Opcode::ovf_add_ || c.code == Opcode::ovf_sub_ || c.code == Opcode::ovf_mul_;
       Flags flags = ovf ? overflow(c) : compare(c);

@@ -9,11 +9,11 @@ using ir::Opcode;
 
 namespace {
 
-/// Is there a `continue` of the loop that the block is in?
-bool continues(const ir::Block& block) {
+/// Is there such a terminator of an iteration of the loop that the block is in?
+bool has(Opcode terminator, const ir::Block& block) {
   for (const ir::Op* op = block.first; op; op = op->next) {
-    if (op->code == Opcode::continue_) return true;
-    if (op->code == Opcode::if_ && (continues(*op->blocks[0]) || continues(*op->blocks[1]))) return true;
+    if (op->code == terminator) return true;
+    if (op->code == Opcode::if_ && (has(terminator, *op->blocks[0]) || has(terminator, *op->blocks[1]))) return true;
   }
   return false;
 }
@@ -77,7 +77,7 @@ x86::Gp Function::first_strip_end(const ir::Op& loop, const Bounds& b) {
 std::vector<const ir::Value*> Function::left_late(const ir::Op& loop) const {
   const ir::Block& body = *loop.blocks[0];
   std::vector<const ir::Value*> late(body.args.size() - 1);
-  if (body.last->code != Opcode::yield_ || continues(body)) return late;
+  if (body.last->code != Opcode::yield_ || has(Opcode::continue_, body)) return late;
   for (size_t k = 0; k < late.size(); ++k) {
     const ir::Value* v = body.last->operands[k];
     const bool known = v == body.args[0] || is_const(v) || ir::defined_outside(*v, body);
@@ -123,8 +123,10 @@ void Function::sequential_loop(const ir::Op& op, const Bounds& b, std::span<cons
   if (poll) leave_out(poll);
   // Where the ends of a short loop and of the one around it lie in one line, a Zen 4 learns the ends of 16384 rows in
   // 27 us a pass; 31 with the outer one in the next line, 36 with both there. All pairs' shortest paths, eight
-  // instructions a step, take it 123 us where the loop lies in two lines, else 100; a bubble sort 73 and 63.
-  if (b.known_trips < 0 && (short_loop || loops_within(body) == 0)) cc_.align(asmjit::AlignMode::kCode, kCacheLine);
+  // instructions a step, take it 123 us where the loop lies in two lines, else 100. A search that ends soon would take
+  // a tenth longer.
+  const bool long_run = loops_within(body) == 0 && !has(Opcode::break_, body);
+  if (b.known_trips < 0 && (short_loop || long_run)) cc_.align(asmjit::AlignMode::kCode, kCacheLine);
   cc_.bind(head);
   emit_block(body, [&](const ir::Op& last) { terminate(last, frame, true); });
   frames_.pop_back();

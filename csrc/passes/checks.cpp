@@ -4,9 +4,9 @@
 // 1. A test before the loops only ever declines, and only stands where nothing was written yet: the interpreter then
 //    does the whole statement, so a test that fails too easily costs speed, never an answer.
 // 2. A test that Python's own run might not fail must not be hoisted where it can be avoided: bounds that are not
-//    exact, and conditions that the bounds do not follow, keep the check in place. Not so where it stands in the way of
-//    a reduction (`if c[i]: d[k] += x[i]`) and the conditions have nothing to do with what it tests; nor where they
-//    decide whether a host loop is entered, or goes on.
+//    exact, and conditions that the bounds do not follow, keep the check in place; a condition either of whose arms
+//    makes the same check is none. Not so where it stands in the way of a reduction (`if c[i]: d[k] += x[i]`) and the
+//    conditions have nothing to do with what it tests; nor where they decide whether a host loop is entered or goes on.
 // 3. Where something was written before the loops, a test of nothing but the region's scalars and extents goes in front
 //    of the first write.
 // 4. Bounds computed before the loops are trusted only together with the overflow conditions of their computation.
@@ -52,6 +52,11 @@ class Checks {
       if (ir::enclosing_loop(*wrap->parent)) unwrap(*wrap);
     }
     for (Op* check : all(Opcode::check_)) one(*check);
+    if (hoisted_) {
+      for (Op* check : all(Opcode::check_)) {
+        if (ir::enclosing_loop(*check->parent)) remove_proven(*check);
+      }
+    }
     return changed_;
   }
 
@@ -70,12 +75,14 @@ class Checks {
     return *ranges_;
   }
 
+  bool remove_proven(Op& check) {
+    if (ranges().decide(*check.operands[0], check) != true) return false;
+    check.parent->remove(&check);
+    return changed_ = true;
+  }
+
   void one(Op& check) {
-    if (ranges().decide(*check.operands[0], check) == true) {
-      check.parent->remove(&check);
-      changed_ = true;
-      return;
-    }
+    if (remove_proven(check)) return;
     if (ir::enclosing_loop(*check.parent) && hoist(check)) return;
     if (check.check->declines) return;
     if (!ir::nothing_written_before(check)) {
@@ -156,8 +163,7 @@ class Checks {
     emit(extremes.builder(), needed, outer, check.loc, !in_the_way);
     inspected_[&outer] = extremes.inspected();
     check.parent->remove(&check);
-    changed_ = true;
-    return true;
+    return hoisted_ = changed_ = true;
   }
 
   /// Without lanes a test takes two instructions an iteration, and a loop before this one would read the array a second
@@ -329,6 +335,7 @@ class Checks {
   std::map<const Op*, Extremes::Inspected> inspected_;  // by outermost loop
   std::optional<Ranges> ranges_;
   bool changed_ = false;
+  bool hoisted_ = false;  // tests that may prove others
 };
 
 }  // namespace

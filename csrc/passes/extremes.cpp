@@ -56,6 +56,26 @@ void passed(const Op& branch, Path& path) {
   if (second && !first) leaves(*branch.blocks[1]) ? split(*branch.operands[0], true, path) : void(path.opaque = true);
 }
 
+/// Are both computed alike, of the same values?
+bool is_same(const Value& a, const Value& b, int depth = 6) {
+  if (&a == &b) return true;
+  if (!a.op || !b.op || depth == 0 || a.op->code != b.op->code || !ir::is_pure(a.op->code)) return false;
+  if (a.type != b.type || a.op->imm != b.op->imm || a.op->operands.size() != b.op->operands.size()) return false;
+  return std::equal(a.op->operands.begin(), a.op->operands.end(), b.op->operands.begin(),
+                    [&](const Value* x, const Value* y) { return is_same(*x, *y, depth - 1); });
+}
+
+/// Who runs through the block makes a check of that.
+bool tests(const Block& block, const Value& condition) {
+  for (const Op* op = block.first; op; op = op->next) {
+    if (op->code == Opcode::check_ && is_same(*op->operands[0], condition)) return true;
+    if (op->code != Opcode::if_) continue;
+    if (tests(*op->blocks[0], condition) && tests(*op->blocks[1], condition)) return true;
+    if (may_leave(*op->blocks[0]) || may_leave(*op->blocks[1])) return false;
+  }
+  return false;
+}
+
 bool small(const ir::Range& r) { return r.lo > INT64_MIN / 4 && r.hi < INT64_MAX / 4; }
 
 std::optional<int64_t> narrow(Wide w) {
@@ -78,7 +98,10 @@ Path path_to(const Op& where, const Op& outer) {
       if (before->code == Opcode::while_ && !is_host_loop(*before)) path.opaque = true;
     }
     if (owner && owner->code == Opcode::if_ && !in_host_loop) {
-      split(*owner->operands[0], at->parent == owner->blocks[0], path);
+      const bool first = at->parent == owner->blocks[0];
+      // A check that either arm makes is none under a condition.
+      const bool either = where.code == Opcode::check_ && tests(*owner->blocks[first ? 1 : 0], *where.operands[0]);
+      if (!either) split(*owner->operands[0], first, path);
     }
     if (owner && is_loop(*owner) && !host) {
       path.opaque |= owner->code == Opcode::while_ || !exits_of(*owner).breaks.empty();

@@ -1,10 +1,13 @@
-// If-conversion of innermost simd loops: a conditional whose arms compute little and load only what is there becomes
-// selects. `if lo <= x[i] and x[i] < hi: s += y[i]` adds y[i] or nothing, under one condition; in lanes a branch is
-// skipped only where all of them agree.
+// If-conversion of innermost loops. In simd loops a conditional whose arms compute little and load only what is there
+// becomes selects. `if lo <= x[i] and x[i] < hi: s += y[i]` adds y[i] or nothing, under one condition; in lanes a
+// branch is skipped only where all of them agree. In other loops one becomes selects whose arms are a few operations on
+// ints, as in a binary search: a branch that is mispredicted takes as long as twenty of them.
 
+#include <algorithm>
 #include <optional>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "ir/builder.h"
 #include "passes/loops.h"
@@ -41,22 +44,30 @@ class IfConvert {
   explicit IfConvert(ir::Graph& graph) : graph_(graph), builder_(graph) {}
 
   bool run() {
-    for (Op* loop : for_loops(graph_)) {
-      if (!loop->loop->simd || has_inner_loop(*loop)) continue;
+    std::vector<Op*> loops;
+    ir::walk(*graph_.body, [&](Op& op) {
+      if (is_loop(op) && !has_inner_loop(op)) loops.push_back(&op);
+    });
+    for (Op* loop : loops) {
+      lanes_ = is_for(*loop) && loop->loop->simd;
+      if (!lanes_ && in_lanes(*loop)) continue;
       Block& body = body_of(*loop);
       loads_ = 0;
-      for (const Op* op = body.first; op; op = op->next) loads_ += op->code == Opcode::load_;
+      for (const Op* op = body.first; lanes_ && op; op = op->next) loads_ += op->code == Opcode::load_;
       block(body);
     }
     return changed_;
   }
 
  private:
+  static constexpr int kFew = 4;  // operations in vain of scalar code
+
   void block(Block& block) {
     for (Op *op = block.first, *next = nullptr; op; op = next) {
       next = op->next;
       Work work;
-      if (op->code == Opcode::if_ && measure(*op, *op, work) && work.ops <= kSpeculated && work.loads <= loads_) {
+      if (op->code == Opcode::if_ && measure(*op, *op, work) && work.ops <= (lanes_ ? kSpeculated : kFew) &&
+          work.loads <= loads_) {
         convert(*op);
       } else {
         for (Block* arm : op->blocks) this->block(*arm);
@@ -72,6 +83,9 @@ class IfConvert {
   /// vain cost bandwidth: not more of them than each iteration makes anyway.
   bool measure(const Op& branch, const Op& outermost, Work& work) {
     if (branch.results.empty()) return false;
+    if (!lanes_ && std::ranges::any_of(branch.results, [](const Value* v) { return ir::is_real(v->type.dtype); })) {
+      return false;
+    }
     for (const Block* arm : branch.blocks) {
       if (arm->last->code != Opcode::yield_) return false;
       for (const Op* op = arm->first; op != arm->last; op = op->next) {
@@ -80,7 +94,7 @@ class IfConvert {
         } else if (op->code == Opcode::load_) {
           if (!ranges().in_bounds(*op, outermost)) return false;
           ++work.loads;
-        } else if (ir::is_pure(op->code) && is_cheap(*op)) {
+        } else if (ir::is_pure(op->code) && is_cheap(*op) && (lanes_ || is_quick(*op))) {
           ++work.ops;
         } else {
           return false;
@@ -88,6 +102,13 @@ class IfConvert {
       }
     }
     return true;
+  }
+
+  /// One or two cycles, on ints.
+  static bool is_quick(const Op& op) {
+    return op.code == Opcode::const_ ||
+           (op.code != Opcode::mul_ &&
+            std::ranges::none_of(op.operands, [](const Value* v) { return ir::is_real(v->type.dtype); }));
   }
 
   /// Knows nothing of conditionals that are gone.
@@ -178,7 +199,8 @@ class IfConvert {
   ir::Graph& graph_;
   Builder builder_;
   std::optional<Ranges> ranges_;
-  int loads_ = 0;  // of an iteration of the loop, whatever holds
+  bool lanes_ = false;  // is the loop simd, or one around it?
+  int loads_ = 0;       // of an iteration of the loop, whatever holds, in lanes
   bool changed_ = false;
 };
 

@@ -63,9 +63,27 @@ std::vector<Affine> Ranges::Impl::sums_of(const FactOp& fact) {
     return out;
   }
   const Interval step = base(*operands[2]);  // in the body there is an iteration
+  if (step.lo > 0) tested_unless_empty(*fact.op, out);
   if (step.lo > 0) out.push_back(difference(affine(*operands[0], nullptr), affine(*operands[1], nullptr), 1));
   if (step.hi < 0) out.push_back(difference(affine(*operands[1], nullptr), affine(*operands[0], nullptr), 1));
   return out;
+}
+
+void Ranges::Impl::tested_unless_empty(const ir::Op& loop, std::vector<Affine>& out) {
+  const auto is_empty = [&](const Value& v) {
+    const ir::Op* op = v.op;
+    const bool negated = op && op->code == Opcode::not_;
+    if (negated) op = op->operands[0]->op;
+    return op && op->code == (negated ? Opcode::lt_ : Opcode::ge_) && op->operands[0] == loop.operands[0] &&
+           op->operands[1] == loop.operands[1];
+  };
+  for (const ir::Op* op = loop.prev; op && (op->code == Opcode::check_ || ir::is_pure(op->code)); op = op->prev) {
+    const ir::Op* either = op->code == Opcode::check_ ? op->operands[0]->op : nullptr;
+    if (!either || either->code != Opcode::or_) continue;
+    for (size_t i = 0; i < 2; ++i) {
+      if (is_empty(*either->operands[i])) condition_sums(*either->operands[1 - i], true, out, 8);
+    }
+  }
 }
 
 void Ranges::Impl::condition_sums(const Value& condition, bool truth, std::vector<Affine>& out, int depth) {

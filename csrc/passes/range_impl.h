@@ -180,6 +180,8 @@ class Ranges::Impl {
   bool each_sum(FactOp&, Atoms atoms, F f);
   std::vector<Affine> sums_of(const FactOp&);
   std::optional<bool> decide_op(const ir::Op& condition, const ir::Op& where, int depth);
+  /// What checks in front of a loop that counts upward test, unless it has no iteration.
+  void tested_unless_empty(const ir::Op& loop, std::vector<Affine>& out);
   /// The sums that follow from a condition's truth.
   void condition_sums(const ir::Value& condition, bool truth, std::vector<Affine>&, int depth);
   /// Bounds by the atom's own definition: loop variables, min, max, mod, floor division, shifts, wrap.

@@ -1,6 +1,6 @@
-// Loops of a few iterations inside of loops in lanes, written out: `for a in range(3): s += x[i + a]`. What is left has
-// no jumps, so that several vectors go at a time, neighbours are loaded together, and what does not depend on the lanes
-// is computed once. Sums keep their order.
+// Loops of a few iterations inside of others, written out: `for a in range(3): s += x[i + a]`. What is left has no
+// jumps, so that in lanes several vectors go at a time, neighbours are loaded together, and what does not depend on the
+// lanes is computed once. Sums keep their order.
 
 #include <vector>
 
@@ -39,7 +39,7 @@ int64_t ops_of(const Op& loop) {
 
 bool is_short(const Op& loop) {
   const int64_t trips = few_trips(loop);
-  return trips > 0 && in_lanes(loop) && !has_permission(loop) && left_by_yield_only(loop) &&
+  return trips > 0 && ir::enclosing_loop(*loop.parent) && !has_permission(loop) && left_by_yield_only(loop) &&
          has_plain_body(loop, true) && !has_inner_loop(loop) && trips * ops_of(loop) <= kMostOps;
 }
 

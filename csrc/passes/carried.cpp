@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/builder.h"
@@ -127,12 +128,14 @@ class Carrier {
   }
 
   /// Is it part of a check's or poll's state?
-  bool is_state(const Value& v) const {
-    bool found = false;
-    ir::walk(body_of(loop_), [&](const Op& op) {
-      for (size_t i = ir::first_state(op); i < op.operands.size(); ++i) found |= op.operands[i] == &v;
-    });
-    return found;
+  bool is_state(const Value& v) {
+    if (!states_) {
+      states_.emplace();
+      ir::walk(body_of(loop_), [&](const Op& op) {
+        for (size_t i = ir::first_state(op); i < op.operands.size(); ++i) states_->insert(op.operands[i]);
+      });
+    }
+    return states_->contains(&v);
   }
 
   /// Nothing but states needs it, apart from what makes `next` of it.
@@ -256,6 +259,7 @@ class Carrier {
   ir::Graph& graph_;
   Op& loop_;
   Exits exits_;
+  std::optional<std::unordered_set<const Value*>> states_;  // of checks and polls in the loop, once somebody has asked
   std::optional<Uses> uses_;  // from the first value on that is told instead
   Value* first_ = nullptr;    // is it the first iteration?
   Op* start_ = nullptr;       // of the body, before anything was computed there to be told

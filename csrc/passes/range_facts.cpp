@@ -111,7 +111,7 @@ void Ranges::Impl::condition_sums(const Value& condition, bool truth, std::vecto
         below(a, b, strict ? 1 : 0);
         // What is wrapped is not above an index that is not negative, nor further below zero than the extent.
         if (a.op && a.op->code == Opcode::wrap_ && base(b).lo >= 0) below(*a.op->operands[0], b, strict ? 1 : 0);
-        if (b.op && b.op->code == Opcode::wrap_ && base(a).lo >= 0) {
+        if (b.op && b.op->code == Opcode::wrap_ && base(a).lo >= 0 && base(*b.op->operands[1]).lo >= 0) {
           Affine low = difference(number(0), affine(*b.op->operands[0], nullptr), 0);
           low.add(affine(*b.op->operands[1], nullptr), -1);
           out.push_back(low);

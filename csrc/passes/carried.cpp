@@ -260,9 +260,9 @@ class Carrier {
   Op& loop_;
   Exits exits_;
   std::optional<std::unordered_set<const Value*>> states_;  // of checks and polls in the loop, once somebody has asked
-  std::optional<Uses> uses_;  // from the first value on that is told instead
-  Value* first_ = nullptr;    // is it the first iteration?
-  Op* start_ = nullptr;       // of the body, before anything was computed there to be told
+  std::optional<Uses> uses_;                                // from the first value on that is told instead
+  Value* first_ = nullptr;                                  // is it the first iteration?
+  Op* start_ = nullptr;  // of the body, before anything was computed there to be told
 };
 
 }  // namespace

@@ -356,8 +356,8 @@ class Function {
   /// The sum, difference or product behind the check, which is that it has 64 bits, so that one instruction makes and
   /// tests it; or null.
   const ir::Op* tested_result(const ir::Op& check) const;
-  /// Wraps an index, or jumps where it is out of range: in its own register where nothing but the
-  /// check needs it as it was.
+  /// Wraps an index, or jumps where it is out of range: in its own register where nothing but the check needs it as it
+  /// was.
   void wrap_or_jump(const ir::Op& wrap, const ir::Op& check, asmjit::Label failed);
   bool may_wrap_in_place(const ir::Op& wrap, const ir::Op& check) const;
   Flags overflow(const ir::Op& op) { return overflow(op, cc_.newGpq()); }

@@ -1,6 +1,8 @@
 // What a loop carries for its checks and polls to tell, and for nothing else: loop variables as they were in the
 // iteration before, that a name is bound. A processor computes it where it is told, which is hardly ever, and after the
 // loop, instead of keeping it in a register.
+#include <vector>
+
 #include "passes/carried.h"
 #include "passes/loops.h"
 

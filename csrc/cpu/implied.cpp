@@ -15,7 +15,6 @@ namespace {
 
 /// A number's bounds: low <= number < high. NaN where there is none.
 struct Bounds {
-  const Value* number = nullptr;
   double low = NAN, high = NAN;
 };
 
@@ -39,7 +38,7 @@ void add_bound(const Value& condition, const Value& x, Bounds& bounds) {
 }
 
 Bounds bounds_of(const Value& condition, const Value& x) {
-  Bounds bounds{&x};
+  Bounds bounds;
   if (!condition.op || condition.op->code != Opcode::and_) return bounds;
   for (const Value* side : condition.op->operands) add_bound(*side, x, bounds);
   return bounds;

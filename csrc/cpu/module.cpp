@@ -4,6 +4,7 @@
 
 #include "cpu/cpu.h"
 #include "cpu/streams.h"
+#include "passes/comparisons.h"
 
 namespace appy::cpu {
 
@@ -45,10 +46,7 @@ void Module::find_choices() {
   ir::walk(*graph.body, [&](const ir::Op& op) {
     const ir::Value* condition = op.code == ir::Opcode::select_ ? op.operands[0] : nullptr;
     if (!condition || !condition->op || condition->op->parent != op.parent || uses[condition->id] != 2) return;
-    const ir::Opcode code = condition->op->code;
-    const bool one_flag =
-        code == ir::Opcode::lt_ || code == ir::Opcode::le_ || code == ir::Opcode::gt_ || code == ir::Opcode::ge_;
-    if (!one_flag || is_float(op.result()->type.dtype)) return;
+    if (!passes::is_order(condition->op->code) || is_float(op.result()->type.dtype)) return;
     chooses[condition->id] = ++selects[condition->id] == 2;
   });
 }

@@ -1,6 +1,7 @@
 // Scalar floating-point arithmetic, selects, casts, and loads and stores of every type.
 #include "cpu/function.h"
 #include "cpu/math_calls.h"
+#include "passes/comparisons.h"
 #include "support/check.h"
 
 namespace appy::cpu {
@@ -218,8 +219,7 @@ void Function::emit_select(const ir::Op& op, x86::Reg to) {
   if (!is_float(t)) {
     const bool lazy = !bound(condition) && condition->op && !is_const(condition) && deferred(*condition->op);
     const auto compares = [](const ir::Op& c) {  // in one flag
-      return !is_float(c.operands[0]->type.dtype) || c.code == Opcode::lt_ || c.code == Opcode::le_ ||
-             c.code == Opcode::gt_ || c.code == Opcode::ge_;
+      return !is_float(c.operands[0]->type.dtype) || passes::is_order(c.code);
     };
     if (lazy && condition->op->code != Opcode::not_ && compares(*condition->op)) {
       const ir::Op& c = *condition->op;

@@ -41,7 +41,7 @@ class Carrier {
     const bool fixed = is_fixed(*next), varies = !fixed && is_fixed(*next, true);
     if (!fixed && !varies && !settles(*next, *arg(k))) return false;
     for (const Op* leave : exits_.breaks) {
-      if (!fixed || !is_same(*leave->operands[k], *next)) return false;
+      if (!fixed || !is_same_value(*leave->operands[k], *next)) return false;
     }
     if (varies && !constant(*loop_.operands[2])) return false;
     if (count_uses(body_of(loop_), *arg(k)) != (fixed || varies ? 0 : 1)) return false;
@@ -118,13 +118,9 @@ class Carrier {
   Value* common_next(size_t k) const {
     Value* next = exits_.next.empty() ? nullptr : exits_.next[0]->operands[k];
     for (const Op* exit : exits_.next) {
-      if (!is_same(*exit->operands[k], *next)) return nullptr;
+      if (!is_same_value(*exit->operands[k], *next)) return nullptr;
     }
     return next;
-  }
-
-  static bool is_same(const Value& a, const Value& b) {
-    return &a == &b || (a.type == b.type && constant(a) && constant(a) == constant(b));
   }
 
   /// Is it part of a check's or poll's state?

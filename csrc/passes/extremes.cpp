@@ -57,18 +57,18 @@ void passed(const Op& branch, Path& path) {
 }
 
 /// Are both computed alike, of the same values?
-bool is_same(const Value& a, const Value& b, int depth = 6) {
-  if (&a == &b) return true;
+bool is_computed_alike(const Value& a, const Value& b, int depth = 6) {
+  if (is_same_value(a, b)) return true;
   if (!a.op || !b.op || depth == 0 || a.op->code != b.op->code || !ir::is_pure(a.op->code)) return false;
   if (a.type != b.type || a.op->imm != b.op->imm || a.op->operands.size() != b.op->operands.size()) return false;
   return std::equal(a.op->operands.begin(), a.op->operands.end(), b.op->operands.begin(),
-                    [&](const Value* x, const Value* y) { return is_same(*x, *y, depth - 1); });
+                    [&](const Value* x, const Value* y) { return is_computed_alike(*x, *y, depth - 1); });
 }
 
 /// Who runs through the block makes a check of that.
 bool tests(const Block& block, const Value& condition) {
   for (const Op* op = block.first; op; op = op->next) {
-    if (op->code == Opcode::check_ && is_same(*op->operands[0], condition)) return true;
+    if (op->code == Opcode::check_ && is_computed_alike(*op->operands[0], condition)) return true;
     if (op->code != Opcode::if_) continue;
     if (tests(*op->blocks[0], condition) && tests(*op->blocks[1], condition)) return true;
     if (may_leave(*op->blocks[0]) || may_leave(*op->blocks[1])) return false;

@@ -181,19 +181,14 @@ class IfConvert {
   std::optional<Apart> apart(const Value& chosen, const Value& value) {
     if (!chosen.op || chosen.op->code != Opcode::select_) return std::nullopt;
     const auto& [condition, yes, no] = std::tie(chosen.op->operands[0], chosen.op->operands[1], chosen.op->operands[2]);
-    if (same(*no, value)) return Apart{condition, yes};
-    if (same(*yes, value)) return Apart{negation(condition), no};
+    if (is_same_value(*no, value)) return Apart{condition, yes};
+    if (is_same_value(*yes, value)) return Apart{negation(condition), no};
     return std::nullopt;
   }
 
   Value* negation(Value* condition) {
     const Condition c = plain(condition);
     return c.negated ? c.value : builder_.op(Opcode::not_, {c.value});
-  }
-
-  static bool same(const Value& a, const Value& b) {
-    const auto is_const = [](const Value& v) { return v.op && v.op->code == Opcode::const_; };
-    return &a == &b || (is_const(a) && is_const(b) && a.type == b.type && a.op->imm == b.op->imm);
   }
 
   ir::Graph& graph_;

@@ -137,6 +137,11 @@ std::optional<int64_t> constant(const Value& v) {
   return static_cast<int64_t>(v.op->imm);
 }
 
+bool is_same_value(const Value& a, const Value& b) {
+  const auto is_const = [](const Value& v) { return v.op && v.op->code == Opcode::const_; };
+  return &a == &b || (is_const(a) && is_const(b) && a.type == b.type && a.op->imm == b.op->imm);
+}
+
 bool contains(const Block& block, ir::Effect effect) {
   for (const Op* op = block.first; op; op = op->next) {
     if (ir::info(op->code).effect == effect) return true;

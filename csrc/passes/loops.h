@@ -76,6 +76,8 @@ bool has_plain_body(const ir::Op& loop, bool may_check = false);
 
 /// The value of an integer or bool constant.
 std::optional<int64_t> constant(const ir::Value&);
+/// One value, or two constants of one type and number.
+bool is_same_value(const ir::Value&, const ir::Value&);
 
 /// Ops with this effect in the block or nested in it.
 bool contains(const ir::Block&, ir::Effect);

@@ -100,9 +100,10 @@ Isa detect() {
   return found;
 }
 
-bool has_fast_gathers() {
+Traits traits() {
   const asmjit::CpuInfo& cpu = asmjit::CpuInfo::host();
-  return cpu.isVendor("INTEL") && cpu.features().x86().hasAVX512_FP16();
+  const bool intel = cpu.isVendor("INTEL");
+  return {.fast_gathers = intel && cpu.features().x86().hasAVX512_FP16(), .asks_for_streams = intel};
 }
 
 void read_machine() { asmjit::CpuInfo::host(); }
@@ -124,7 +125,7 @@ std::unique_ptr<runtime::Kernel> compile(const ir::Graph& graph, const Options& 
   cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateIntermediate |
                           asmjit::DiagnosticOptions::kValidateAssembler);
 #endif
-  Module module(graph, isa, options.stream_bytes, options.fast_gathers.value_or(has_fast_gathers()), cc);
+  Module module(graph, isa, options.stream_bytes, options.traits.value_or(traits()), cc);
   Function(module).emit_region();
   for (size_t i = 0; i < module.outlined.size(); ++i) {
     const Outlined outlined = module.outlined[i];

@@ -8,11 +8,11 @@
 
 namespace appy::cpu {
 
-Module::Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, bool fast_gathers, Compiler& cc)
+Module::Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, const Traits& traits, Compiler& cc)
     : graph(graph),
       isa(isa),
       stream_bytes(stream_bytes),
-      fast_gathers(fast_gathers),
+      traits(traits),
       cc(cc),
       uses(graph.value_count()),
       user(graph.value_count()),

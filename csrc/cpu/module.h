@@ -29,12 +29,12 @@ struct ArgumentWords {
 };
 
 struct Module {
-  Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, bool fast_gathers, Compiler& cc);
+  Module(const ir::Graph& graph, Isa isa, int64_t stream_bytes, const Traits& traits, Compiler& cc);
 
   const ir::Graph& graph;
   const Isa isa;
   const int64_t stream_bytes;  // as in Options
-  const bool fast_gathers;     // as there
+  const Traits traits;         // as there
   Compiler& cc;
   std::vector<uint32_t> uses;       // number of operand slots, by value id
   std::vector<const ir::Op*> user;  // one user, by value id

@@ -69,7 +69,9 @@ bool VectorLoop::sums_streams() {
 }
 
 void VectorLoop::prefetch_stream(const ir::Op& op, const Place& p) {
-  if (!sums_streams_ || !exec_.all || op.parent != loop_.blocks[0] || !is_stream(op)) return;
+  if (!f_.module().traits.asks_for_streams || !sums_streams_ || !exec_.all || op.parent != loop_.blocks[0] ||
+      !is_stream(op))
+    return;
   ask_for_lines(p.base.cloneAdjusted(kBytesAhead), unroll_ * bytes(op.result()->type.dtype));
 }
 

@@ -37,7 +37,7 @@ bool is_looked_up(const ir::Value& v) {
 int VectorLoop::one_vector_up_to() const {
   if (!avx512_ || masked_only_ || scalar_below() == 0) return 0;
   const bool looked_up = is_looked_up(*loop_.operands[0]) || is_looked_up(*loop_.operands[1]);
-  if (d_.has_gather ? !f_.module().fast_gathers : !looked_up) return 0;
+  if (d_.has_gather ? !f_.module().traits.fast_gathers : !looked_up) return 0;
   // The end of a scalar loop of few iterations is mispredicted where each row has its own number of them. Rows that
   // wait for each other's sums would wait for those across lanes, too.
   const ir::Op* rows = ir::enclosing_loop(*loop_.parent);

@@ -132,15 +132,14 @@ inline Run reference(const ir::Graph& graph, std::vector<Arg> args) {
   return run;
 }
 
-/// The graph's code, once the pass has run without which the backend does not know f16. With fast gathers it has what
-/// it has without them, and more.
+/// The graph's code, once the pass has run without which the backend does not know f16. With all traits it has what it
+/// has without them, and more.
 inline std::unique_ptr<runtime::Kernel> code_of(const ir::Graph& graph, Isa isa, int64_t stream_bytes = -1,
-                                                bool fast_gathers = true) {
+                                                Traits traits = {true, true}) {
   auto known = ir::clone(graph);
   passes::find("halves")->run(*known);
-  return compile(
-      *known,
-      {.isa = isa, .keep_listing = true, .name = {}, .stream_bytes = stream_bytes, .fast_gathers = fast_gathers});
+  return compile(*known,
+                 {.isa = isa, .keep_listing = true, .name = {}, .stream_bytes = stream_bytes, .traits = traits});
 }
 
 /// The number of a float's word.

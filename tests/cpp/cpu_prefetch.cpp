@@ -76,12 +76,13 @@ std::string sums_of_rows(int rows, const std::string& times = "") {
 TEST(Prefetch, RowsOfWhichEachHasASum) {
   const std::string vector = "    %x = load %b[%j] : f64\n";
   for (Isa isa : isas()) {
-    const auto asked_in_all = [&](const std::string& text) {
+    const auto asked_in_all = [&](const std::string& text, bool asks = true) {
       const auto graph = ir::parse(text);
       EXPECT_EQ(ir::verify(*graph), "") << text;
-      return prefetches(code_of(*graph, isa, 0)->listing());
+      return prefetches(code_of(*graph, isa, 0, {.asks_for_streams = asks})->listing());
     };
     EXPECT_EQ(asked_in_all(sums_of_rows(3)), 0);
+    EXPECT_EQ(asked_in_all(sums_of_rows(4), false), 0) << "where the processor fetches ahead by itself";
     EXPECT_EQ(asked_in_all(sums_of_rows(3, vector)), 0) << "what all of them need is near";
     for (int rows : {4, 6}) {
       for (const std::string& times : {std::string(), vector}) {

@@ -27,7 +27,7 @@ size_t gathers(const std::string& text, bool fast) {
   auto graph = ir::parse(text);
   EXPECT_EQ(ir::verify(*graph), "") << text;
   passes::find("reductions")->run(*graph);
-  const std::string listing = code_of(*graph, Isa::avx512, -1, fast)->listing();
+  const std::string listing = code_of(*graph, Isa::avx512, -1, {.fast_gathers = fast})->listing();
   size_t count = 0;
   for (size_t at = 0; (at = listing.find("vgather", at)) != std::string::npos; ++at) ++count;
   return count;

@@ -7,7 +7,7 @@ namespace {
 std::string listing_of(const std::string& text, Isa isa) {
   auto graph = ir::parse(text);
   EXPECT_EQ(ir::verify(*graph), "") << text;
-  return code_of(*graph, isa, -1, false)->listing();
+  return code_of(*graph, isa, -1, {})->listing();
 }
 
 /// The sums of x[0, k] * x[r, k] for r from 0 to `rows` - 1: as many sums and loads. With `second` x[1, k] * x[r, k] is
@@ -135,7 +135,7 @@ std::string diagonal(bool inside = false) {
 
 TEST(Sums, GoTwoVectorsAtATimeWhereAConditionComesBehindThem) {
   const auto vectors = [](const std::string& text, Isa isa) {
-    const std::string summary = code_of(*ir::parse(text), isa, -1, false)->summary();
+    const std::string summary = code_of(*ir::parse(text), isa, -1, {})->summary();
     return summary.substr(summary.find(" x ") + 3, 1);
   };
   for (const Isa isa : {Isa::avx2, Isa::avx512}) {

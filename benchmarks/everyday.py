@@ -252,6 +252,10 @@ CASES: dict[str, tuple[Callable, Callable[[], list], str]] = {
     "pulls": (in_order.pulls, lambda: [_reals(60, 3), np.zeros((60, 3)), 0.1], "numba"),
     "live_neighbours": (in_order.live_neighbours, lambda: [_ints(2, 150, 150), _places(150, 150)], "numba"),
     "labels": (in_order.labels, lambda: [_reals(200, 200) > 0.5, _places(200, 200)], "numba"),
+    "heat_steps": (in_order.heat_steps, lambda: [_reals(100, 120), _reals(100, 120), 10], "numba"),
+    "levels": (in_order.levels, lambda: [_bytes(480, 640), _bytes(480, 640)], "numba"),
+    "normalized": (in_order.normalized, lambda: [_reals(300, 400), _reals(300, 400)], "numba"),
+    "mixed": (in_order.mixed, lambda: [*_reals(3, 100000)], "numba"),
     "scaled_columns": (scaled_columns, _columns, "numpy"),
     "turned": (turned, lambda: [a.T.copy() for a in _columns()], "numpy"),
 }

@@ -145,3 +145,45 @@ def labels(picture, label):
                     n += 1
                     label[i, j] = n
     return n
+
+
+def heat_steps(old, new, steps):
+    # pragma sequential for
+    for _step in range(steps):
+        for i in range(1, old.shape[0] - 1):
+            for j in range(1, old.shape[1] - 1):
+                new[i, j] = old[i, j] + 0.1 * (
+                    old[i - 1, j] + old[i + 1, j] + old[i, j - 1] + old[i, j + 1] - 4 * old[i, j]
+                )
+        for i in range(1, old.shape[0] - 1):
+            for j in range(1, old.shape[1] - 1):
+                old[i, j] = new[i, j]
+
+
+def levels(picture, lifted):
+    low = high = int(picture[0, 0])
+    total = 0
+    # pragma sequential for
+    for i in range(picture.shape[0]):
+        for j in range(picture.shape[1]):
+            low = min(low, int(picture[i, j]))
+            high = max(high, int(picture[i, j]))
+            total += int(picture[i, j])
+            lifted[i, j] = picture[i, j] // 2 + 64 if picture[i, j] < 128 else picture[i, j]
+    return low, high, total
+
+
+def normalized(rows, out):
+    # pragma parallel for
+    for i in range(rows.shape[0]):
+        total = 0.0
+        for j in range(rows.shape[1]):
+            total += rows[i, j]
+        for j in range(rows.shape[1]):
+            out[i, j] = rows[i, j] / total
+
+
+def mixed(a, b, out):
+    # pragma parallel for
+    for i in range(len(out)):
+        out[i] = max(a[i] * 0.75 + b[i] * 0.25, 0.5)

@@ -280,6 +280,7 @@ std::unique_ptr<Graph> clone(const Graph& graph) {
   copy->name = graph.name;
   copy->exact = graph.exact;
   copy->may_alias = graph.may_alias;
+  copy->auto_simd = graph.auto_simd;
   copy->inspectors = graph.inspectors;
   copy->boxes = graph.boxes;
   copy->registers = graph.registers;

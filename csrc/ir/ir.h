@@ -319,6 +319,7 @@ struct Graph {
   std::string name = "region";
   bool exact = false;      // bit for bit: no FMA, no reassociation
   bool may_alias = false;  // views may overlap in any way: keep every load and store in order
+  bool auto_simd = true;   // loops may have lanes of which no pragma speaks
   bool inspectors = true;  // to read an index array once more, to test it before the loops, pays
   int registers = 16;      // vector registers that the target has
   bool boxes = false;      // loops over time around rows and columns are to be tiled (overlapped_tiles)

@@ -83,6 +83,7 @@ class Parser {
     lex_.expect(')');
     if (lex_.accept("exact")) graph_->exact = true;
     if (lex_.accept("may_alias")) graph_->may_alias = true;
+    if (lex_.accept("no_auto_simd")) graph_->auto_simd = false;
     if (lex_.accept("no_inspectors")) graph_->inspectors = false;
     if (lex_.accept("boxes")) graph_->boxes = true;
     for (const auto& [word, number] : {std::pair("registers", &graph_->registers), {"workers", &graph_->workers}}) {

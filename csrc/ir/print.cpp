@@ -35,6 +35,7 @@ class GraphPrinter {
     out_ += ")";
     if (graph_.exact) out_ += " exact";
     if (graph_.may_alias) out_ += " may_alias";
+    if (!graph_.auto_simd) out_ += " no_auto_simd";
     if (!graph_.inspectors) out_ += " no_inspectors";
     if (graph_.boxes) out_ += " boxes";
     if (graph_.registers != Graph().registers) out_ += " registers(" + std::to_string(graph_.registers) + ")";

@@ -179,8 +179,10 @@ Distance distance(const Op& a, const Op& b, const Op& loop) {
   return {Kind::constant, static_cast<int64_t>(iterations)};
 }
 
-bool independent(const Op& loop) {
-  if (!loop.results.empty() || loop.graph->may_alias || !exits_of(loop).breaks.empty()) return false;
+bool independent(const Op& loop) { return loop.results.empty() && independent_accesses(loop); }
+
+bool independent_accesses(const Op& loop) {
+  if (loop.graph->may_alias || !exits_of(loop).breaks.empty()) return false;
   std::vector<const Op*> accesses;
   bool plain = true;
   ir::walk(body_of(loop), [&](const Op& op) {

@@ -22,7 +22,9 @@ struct Distance {
 /// Both accesses stand in the loop. Accesses of different views never conflict (but see Graph::may_alias).
 Distance distance(const ir::Op& a, const ir::Op& b, const ir::Op& loop);
 
-/// Proven: iterations may run in any order, as none touches what another one writes, and none leaves early.
+/// Proven: no iteration touches what another one writes, and none checks or leaves early.
+bool independent_accesses(const ir::Op& loop);
+/// Proven: iterations may run in any order, as nothing is carried from one to the next either.
 bool independent(const ir::Op& loop);
 
 }  // namespace appy::passes

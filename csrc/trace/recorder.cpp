@@ -33,6 +33,7 @@ Recorder::Recorder(const Region& region, const runtime::Scope& scope, const Entr
       builder_(*graph_) {
   graph_->name = text_of(region.code->co_name);
   graph_->exact = region.exact;
+  graph_->auto_simd = region.auto_simd;
   graph_->may_alias = region.may_alias;
 }
 

@@ -141,7 +141,7 @@ def rows(A, B):
 
 def test_auto_simd_speaks_of_statements_without_a_pragma_and_of_reductions_too():
     A, B = matrices()
-    assert "simd" not in appy.lower(rows, A, B).text(optimised=True)
+    assert not re.search(r"\bsimd\b", appy.lower(rows, A, B).text(optimised=True))
     np.testing.assert_allclose(rows(A, B), A.sum(axis=1))
 
 

@@ -4,8 +4,9 @@
 // 1. A test before the loops only ever declines, and only stands where nothing was written yet: the interpreter then
 //    does the whole statement, so a test that fails too easily costs speed, never an answer.
 // 2. A test that Python's own run might not fail must not be hoisted where it can be avoided: bounds that are not
-//    exact, and conditions that the bounds do not follow, keep the check in place; a condition either of whose arms
-//    makes the same check is none. Not so where it stands in the way of a reduction (`if c[i]: d[k] += x[i]`) and the
+//    exact, and conditions that the bounds do not follow, keep the check in place, unless the entry that the graph is
+//    given rules out that it fails: then others decline; a condition either of whose arms makes the same check is none.
+//    Not so where it stands in the way of a reduction (`if c[i]: d[k] += x[i]`) and the
 //    conditions have nothing to do with what it tests; nor where they decide whether a host loop is entered or goes on.
 // 3. Where something was written before the loops, a test of nothing but the region's scalars and extents goes in front
 //    of the first write.
@@ -21,6 +22,7 @@
 
 #include "ir/builder.h"
 #include "ir/footprint.h"
+#include "ir/formula.h"
 #include "ir/ir.h"
 #include "passes/extremes.h"
 #include "passes/host_loops.h"
@@ -138,12 +140,18 @@ class Checks {
     const Op* mark = outer.prev;
     Requirement requirement(extremes, ranges(), check);
     bool in_the_way = false;
-    if (!requirement.add(*check.operands[0], true) || !requirement.exact() ||
+    const bool implied = requirement.add(*check.operands[0], true);
+    const bool reads = extremes.inspected().size() > inspected;
+    if (!implied || !requirement.exact() ||
         (check.check->kind != CheckKind::overflow_ && !extremes.cuts_exactly(path_to(check, outer), check) &&
          !(in_the_way = keeps_from_reduction(extremes, check))) ||
-        (extremes.inspected().size() > inspected && (tests_in_place(mark, outer) || tests_in_sums(check, outer)))) {
+        (reads && (tests_in_place(mark, outer) || tests_in_sums(check, outer)))) {
+      const bool holds = implied && !reads && holds_for_given(extremes.builder(), requirement.needed());
       drop_after(mark, outer);
-      return false;
+      if (!holds) return false;
+      check.parent->remove(&check);
+      ranges_.reset();
+      return hoisted_ = changed_ = true;
     }
     std::vector<Value*> needed = requirement.needed();
     for (Value*& condition : needed) {
@@ -164,6 +172,14 @@ class Checks {
     inspected_[&outer] = extremes.inspected();
     check.parent->remove(&check);
     return hoisted_ = changed_ = true;
+  }
+
+  /// Conditions of which the entry that the graph is given fulfils all: others decline, and have code of their own.
+  bool holds_for_given(Builder& b, const std::vector<Value*>& needed) {
+    Value* all = b.boolean(true);
+    for (Value* condition : needed) all = b.op(Opcode::and_, {all, condition});
+    const auto formula = ir::Formula::of(all, graph_);
+    return formula && !graph_.given.empty() && (*formula)(graph_.given.data()) != 0 && settle(graph_, *all) == true;
   }
 
   /// Without lanes a test takes two instructions an iteration, and a loop before this one would read the array a second

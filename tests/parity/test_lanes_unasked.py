@@ -159,6 +159,14 @@ def test_have_lanes(function, make):
     assert re.search(r"\bsimd\b", text), text
 
 
+def test_have_lanes_where_sizes_rule_out_that_an_index_is_wrong(capfd):
+    compiled = appy.jit(strict=True, dump="passes")(copy.copy(under_conditions))
+    for shape, lanes in [((9, 40), True), ((9, 39), False)]:
+        compiled(np.zeros((9, 40)), np.zeros(shape))
+        text = re.split(r"(?m)^--- .*$", "".join(capfd.readouterr()))[-1]
+        assert bool(re.search(r"\bsimd\b", text)) == lanes, text
+
+
 def running(a, b):
     # pragma sequential for
     for i in range(a.shape[0]):
@@ -194,3 +202,35 @@ def test_have_an_order(function):
 def test_not_where_they_are_to_be_asked_for():
     text = appy.lower(appy.jit(scaled, auto_simd=False), *reals(np.random.default_rng(1), 9, 40)).text(optimised=True)
     assert not re.search(r"\bsimd\b", text), text
+
+
+def shifted(a, b, by):
+    # pragma sequential for
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            if a[i, j] > 0:
+                b[i, j + by] = a[i, j]
+            elif a[i, j] < -1:
+                b[i - by, j] += 1
+    return i, j
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_under_a_condition_sizes_decide_whether_an_index_is_tested(order):
+    rng = np.random.default_rng(2)
+    compiled = appy.jit(strict=True)(copy.copy(shifted))
+    entries = [
+        (rows, columns, more, by)
+        for rows, columns in [(1, 1), (3, 9), (4, 40)]
+        for more in (0, 1, 5)
+        for by in (0, 1, 3, -2)
+    ]
+    for rows, columns, more, by in entries[::order]:
+        a = rng.standard_normal((rows, columns))
+        arguments = [a, np.zeros((rows, columns + more)), by]
+        expected = outcome(shifted, copy.deepcopy(arguments))
+        assert_same(outcome(compiled, arguments), expected)
+    # None of those that are out of bounds is reached.
+    a = -rng.random((3, 9)) / 2
+    arguments = [a, np.zeros((3, 4)), 7]
+    assert_same(outcome(compiled, arguments), outcome(shifted, copy.deepcopy(arguments)))

@@ -106,6 +106,23 @@ bool updates(const Value& v, const Op& store, const Op& loop, std::set<const Val
          std::any_of(op->blocks.begin(), op->blocks.end(), [&](const ir::Block* b) { return any(b->last->operands); });
 }
 
+/// In some dimension one of the subscripts is the same in all iterations, and never the other one.
+bool never_meet(Ranges& ranges, const Op& a, const Op& b, const Op& loop) {
+  const auto is_fixed = [&](const Affine& sum) {
+    return std::ranges::all_of(sum.terms, [&](const auto& t) { return ir::defined_outside(*t.first, body_of(loop)); });
+  };
+  const auto is_simple = [&](const Op& access) {
+    return std::all_of(access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term()),
+                       access.operands.end(),
+                       [&](const Value* v) { return v == induction(loop) || ir::defined_outside(*v, body_of(loop)); });
+  };
+  if (a.view() != b.view() || !is_simple(a) || !is_simple(b)) return false;
+  for (size_t d = 0; d < a.access->offset.size(); ++d) {
+    if ((is_fixed(row(a, d)) || is_fixed(row(b, d))) && differ_in(ranges, a, b, d, *body_of(loop).first)) return true;
+  }
+  return false;
+}
+
 bool inspect(ir::Graph& graph, Op& loop, Ranges& ranges) {
   std::vector<const Op*> accesses;
   ir::walk(body_of(loop), [&](const Op& op) {
@@ -181,7 +198,7 @@ Distance distance(const Op& a, const Op& b, const Op& loop) {
 
 bool independent(const Op& loop) { return loop.results.empty() && independent_accesses(loop); }
 
-bool independent_accesses(const Op& loop) {
+bool independent_accesses(const Op& loop, Ranges* ranges) {
   if (loop.graph->may_alias || !exits_of(loop).breaks.empty()) return false;
   std::vector<const Op*> accesses;
   bool plain = true;
@@ -194,7 +211,8 @@ bool independent_accesses(const Op& loop) {
     if (store->code == Opcode::load_) continue;
     for (const Op* other : accesses) {
       const Distance d = distance(*store, *other, loop);
-      if (d.kind != Distance::Kind::none && (d.kind != Distance::Kind::constant || d.iterations != 0)) return false;
+      const bool apart = d.kind == Distance::Kind::none || (d.kind == Distance::Kind::constant && d.iterations == 0);
+      if (!apart && (!ranges || !never_meet(*ranges, *store, *other, loop))) return false;
     }
   }
   return true;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "ir/ir.h"
+#include "passes/range.h"
 
 namespace appy::passes {
 
@@ -22,8 +23,9 @@ struct Distance {
 /// Both accesses stand in the loop. Accesses of different views never conflict (but see Graph::may_alias).
 Distance distance(const ir::Op& a, const ir::Op& b, const ir::Op& loop);
 
-/// Proven: no iteration touches what another one writes, and none checks or leaves early.
-bool independent_accesses(const ir::Op& loop);
+/// Proven: no iteration touches what another one writes, and none checks or leaves early; with ranges also where one
+/// access stays in a row or column that the other one is proven not to be in.
+bool independent_accesses(const ir::Op& loop, Ranges* = nullptr);
 /// Proven: iterations may run in any order, as nothing is carried from one to the next either.
 bool independent(const ir::Op& loop);
 

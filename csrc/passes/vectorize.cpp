@@ -95,7 +95,7 @@ class Vectorizer {
       // A chunk says how many iterations a worker gets; each of them then ends in the middle of a vector.
       if (loop.loop->chunk != 0 || !ir::can_reorder(loop) || needs_order(loop)) return false;
     } else {
-      const auto carried = independent_accesses(loop) ? combined(uses(), loop) : std::nullopt;
+      const auto carried = independent_accesses(loop, &ranges()) ? combined(uses(), loop) : std::nullopt;
       if (!carried) return false;
       loop.loop->carried = *carried;
       remark(graph_, ir::Severity::note, "vectorize", loop.loc,
@@ -106,15 +106,19 @@ class Vectorizer {
   }
 
   bool is_short(const Op& loop) {
-    if (!ranges_) ranges_.emplace(graph_);
-    return ranges_->most_trips(loop) < kFewest ||
-           ranges_->proves_le(*loop.operands[1], 1 - kFewest, *loop.operands[0], loop);
+    return ranges().most_trips(loop) < kFewest ||
+           ranges().proves_le(*loop.operands[1], 1 - kFewest, *loop.operands[0], loop);
   }
 
   bool needs_order(const Op& loop) const {
     bool sums = false;
     for (const Value* result : loop.results) sums |= ir::is_real(result->type.dtype);
     return graph_.exact && sums;
+  }
+
+  Ranges& ranges() {
+    if (!ranges_) ranges_.emplace(graph_);
+    return *ranges_;
   }
 
   const Uses& uses() {

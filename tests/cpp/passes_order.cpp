@@ -195,5 +195,33 @@ TEST(Order, WhatRunsInAnyOrderComputesTheSame) {
   }
 }
 
+TEST(Order, LoopsWithLanesUnaskedComputeTheSameInAnyOrder) {
+  const int count = env("APPY_FUZZ_COUNT", 900);
+  int loops = 0, lanes = 0;
+  for (int seed = 0; seed < count; ++seed) {
+    std::string text = Nests(static_cast<uint64_t>(seed)).make();
+    const std::string permission = " parallel";
+    for (size_t at; (at = text.find(permission)) != std::string::npos;) text.erase(at, permission.size());
+    const auto before = ir::parse(text), after = ir::parse(text);
+    find("vectorize")->run(*after);
+    ASSERT_EQ(ir::verify(*after), "") << "seed " << seed << "\n" << text << ir::print(*after);
+    for (const ir::Op* loop : for_loops(*after)) {
+      loops += !has_inner_loop(*loop) && loop->results.empty();
+      lanes += loop->loop->simd;
+    }
+    reverse(*after);
+    for (int64_t n = 0; n <= 11; ++n) {
+      const Memory want = run(*before, n), got = run(*after, n);
+      for (size_t view = 0; view < want.size(); ++view) {
+        ASSERT_EQ(std::memcmp(want[view].data(), got[view].data(), want[view].size() * sizeof(double)), 0)
+            << "seed " << seed << ", n = " << n << "\n"
+            << text << ir::print(*after);
+      }
+    }
+  }
+  EXPECT_GT(lanes, loops / 10);
+  EXPECT_LT(lanes, loops * 9 / 10);
+}
+
 }  // namespace
 }  // namespace appy::passes

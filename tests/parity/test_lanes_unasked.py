@@ -83,6 +83,23 @@ def neighbours(a, b):
     return near
 
 
+def factorized(a, b):
+    # pragma sequential for
+    for k in range(min(a.shape)):
+        for i in range(k + 1, a.shape[0]):
+            b[i, k] += a[i, k] / 2
+            for j in range(k + 1, a.shape[1]):
+                b[i, j] -= b[i, k] * b[k, j] * 0.25
+
+
+def paths(a, b):
+    # pragma sequential for
+    for k in range(min(a.shape)):
+        for i in range(a.shape[0]):
+            for j in range(a.shape[1]):
+                a[i, j] = min(a[i, j], a[i, k] + a[k, j])
+
+
 def counted(k, out):
     total = most = same = 0
     least = k[0, 0]
@@ -122,7 +139,18 @@ def whole(dtype):
 CASES = [
     *(
         (f, reals)
-        for f in (scaled, workers, one_dimension, turned, columns, under_conditions, where_it_is_read, neighbours)
+        for f in (
+            scaled,
+            workers,
+            one_dimension,
+            turned,
+            columns,
+            under_conditions,
+            where_it_is_read,
+            neighbours,
+            factorized,
+            paths,
+        )
     ),
     *((counted, whole(t)) for t in ("int64", "int32", "uint8")),
     *((wrapped, whole(t)) for t in ("int64", "uint8")),
@@ -151,7 +179,7 @@ def test_as_python(function, make):
 
 @pytest.mark.parametrize(
     ("function", "make"),
-    [c for c in CASES if c[0] not in (wrapped, under_conditions)],
+    [c for c in CASES if c[0] not in (wrapped, paths, under_conditions)],
     ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_have_lanes(function, make):
@@ -190,7 +218,7 @@ def looked_up(a, b):
             a[i, j] = np.exp(b[i, j])
 
 
-@pytest.mark.parametrize("function", [running, summed, looked_up])
+@pytest.mark.parametrize("function", [running, summed, looked_up, paths])
 def test_have_an_order(function):
     arguments = reals(np.random.default_rng(1), 9, 40)
     text = appy.lower(appy.jit(strict=True)(function), *arguments).text(optimised=True)

@@ -256,6 +256,8 @@ CASES: dict[str, tuple[Callable, Callable[[], list], str]] = {
     "levels": (in_order.levels, lambda: [_bytes(480, 640), _bytes(480, 640)], "numba"),
     "normalized": (in_order.normalized, lambda: [_reals(300, 400), _reals(300, 400)], "numba"),
     "mixed": (in_order.mixed, lambda: [*_reals(3, 100000)], "numba"),
+    "eliminated": (in_order.eliminated, lambda: [_reals(100, 100) + 100 * np.eye(100)], "numba"),
+    "lifted": (in_order.lifted, lambda: [_reals(300, 300), 0.5, _reals(300, 300)], "numba"),
     "scaled_columns": (scaled_columns, _columns, "numpy"),
     "turned": (turned, lambda: [a.T.copy() for a in _columns()], "numpy"),
 }

@@ -187,3 +187,21 @@ def mixed(a, b, out):
     # pragma parallel for
     for i in range(len(out)):
         out[i] = max(a[i] * 0.75 + b[i] * 0.25, 0.5)
+
+
+def eliminated(a):
+    n = a.shape[0]
+    # pragma sequential for
+    for k in range(n):
+        for i in range(k + 1, n):
+            a[i, k] /= a[k, k]
+            for j in range(k + 1, n):
+                a[i, j] -= a[i, k] * a[k, j]
+
+
+def lifted(a, least, out):
+    # pragma parallel for
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            if a[i, j] > least:
+                out[i, j] = a[i, j] - least

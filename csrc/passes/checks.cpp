@@ -5,9 +5,9 @@
 //    does the whole statement, so a test that fails too easily costs speed, never an answer.
 // 2. A test that Python's own run might not fail must not be hoisted where it can be avoided: bounds that are not
 //    exact, and conditions that the bounds do not follow, keep the check in place, unless the entry that the graph is
-//    given rules out that it fails: then others decline; a condition either of whose arms makes the same check is none.
-//    Not so where it stands in the way of a reduction (`if c[i]: d[k] += x[i]`) and the
-//    conditions have nothing to do with what it tests; nor where they decide whether a host loop is entered or goes on.
+//    given rules out that it fails: then others decline; a condition either of whose arms makes the same check is
+//    none. Not so where it stands in the way of a reduction (`if c[i]: d[k] += x[i]`) and the conditions have nothing
+//    to do with what it tests; nor where they decide whether a host loop is entered or goes on.
 // 3. Where something was written before the loops, a test of nothing but the region's scalars and extents goes in front
 //    of the first write.
 // 4. Bounds computed before the loops are trusted only together with the overflow conditions of their computation.

@@ -61,7 +61,7 @@ class Lanes {
   void test(const Regs&);
   void mask_bits(x86::Gp to, x86::Reg mask);
   /// Lanes below the count in `n`; `numbers` are the lanes' numbers as mask elements (AVX2 only). `small`: the count is
-  /// below four groups of lanes.
+  /// below four groups of lanes, which a byte holds.
   x86::Reg mask_below(x86::Gp n, x86::Vec numbers, bool small = false);
   x86::Vec lane_numbers() { return avx512_ ? x86::Vec() : iota(element_); }
   x86::Reg mask_from_bool(x86::Gp);

@@ -469,7 +469,8 @@ void VectorLoop::masked_loop(const Function::Bounds& bounds) {
   if (!masked_only_) f_.leave_out(f_.strip_poll(loop_));
   cc_.bind(head);
   exec_.all = false;
-  exec_.r = {mask_below(left_, lane_numbers(), !masked_only_ && !d_.has_check)};
+  const bool small = !masked_only_ && !d_.has_check && main_unroll_ <= 4;  // less than the main loop takes at once
+  exec_.r = {mask_below(left_, lane_numbers(), small)};
   iteration(true);
   if (d_.has_check) {
     cc_.test(failed_.r32(), failed_.r32());

@@ -578,5 +578,20 @@ TEST(CpuSimdControl, LoopsThatStoreStartAligned) {
   store_at_every_offset<uint8_t>("u8");
 }
 
+// Eight vectors of bytes at once leave more than a signed byte holds, and with AVX-512 more than any does.
+TEST(CpuSimdControl, WhatManyBytesAtOnceLeave) {
+  const std::string text =
+      "region @r(%m: bool[1,c], %o: u8[1,c], %w: u8, %n: i64) {\n  %zero = const 0 : i64\n  %one = const 1 : i64\n"
+      "  for simd annotated %i = %zero to %n step %one {\n    %c = load %m[%i] : bool\n    if %c {\n"
+      "      atomic sum %w, %o[0]\n      yield\n    } else {\n      yield\n    }\n    poll\n    yield\n  }\n"
+      "  yield\n}";
+  for (int64_t n = 0; n < 600; n += 13) {
+    std::vector<uint8_t> mask;
+    for (int64_t i = 0; i < n; ++i) mask.push_back(i % 3 == 0);
+    expect_same(text, {array_arg(mask), array_arg(std::vector<uint8_t>{5}), scalar_arg(3), scalar_arg(word(n))});
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
 }  // namespace
 }  // namespace appy::cpu::testing

@@ -176,7 +176,7 @@ def added_to_each(mask, h, w):
 def test_an_invariant_value_is_wider_than_the_lanes(function, updated, dtype):
     compiled = appy.jit(strict=True)(function)
     w = np.dtype(updated).type(1)
-    for n in (0, 1, 31, 32, 63, 64, 65, 130, 200):
+    for n in (0, 1, 31, 32, 63, 64, 65, 130, 200, 256, 300, 511, 600):
         mask = (np.arange(n) % 3 == 0).astype(dtype)
         got, want = np.zeros(n + 1, updated), np.zeros(n + 1, updated)
         compiled(mask, got, w)

@@ -106,19 +106,19 @@ bool updates(const Value& v, const Op& store, const Op& loop, std::set<const Val
          std::any_of(op->blocks.begin(), op->blocks.end(), [&](const ir::Block* b) { return any(b->last->operands); });
 }
 
-/// In some dimension one of the subscripts is the same in all iterations, and never the other one.
+/// In some dimension one of the subscripts of a view is the same in all iterations, and never the other one.
 bool never_meet(Ranges& ranges, const Op& a, const Op& b, const Op& loop) {
-  const auto is_fixed = [&](const Affine& sum) {
-    return std::ranges::all_of(sum.terms, [&](const auto& t) { return ir::defined_outside(*t.first, body_of(loop)); });
+  const auto varies_by = [&](const Affine& sum, const Value* variable) {
+    return std::ranges::all_of(sum.terms, [&](const auto& term) {
+      return term.first == variable || ir::defined_outside(*term.first, body_of(loop));
+    });
   };
-  const auto is_simple = [&](const Op& access) {
-    return std::all_of(access.operands.begin() + static_cast<std::ptrdiff_t>(access.first_term()),
-                       access.operands.end(),
-                       [&](const Value* v) { return v == induction(loop) || ir::defined_outside(*v, body_of(loop)); });
-  };
-  if (a.view() != b.view() || !is_simple(a) || !is_simple(b)) return false;
+  const Value* iv = induction(loop);
   for (size_t d = 0; d < a.access->offset.size(); ++d) {
-    if ((is_fixed(row(a, d)) || is_fixed(row(b, d))) && differ_in(ranges, a, b, d, *body_of(loop).first)) return true;
+    const Affine ra = row(a, d), rb = row(b, d);
+    const bool one_is_fixed =
+        (varies_by(ra, nullptr) && varies_by(rb, iv)) || (varies_by(ra, iv) && varies_by(rb, nullptr));
+    if (one_is_fixed && differ_in(ranges, a, b, d, *body_of(loop).first)) return true;
   }
   return false;
 }

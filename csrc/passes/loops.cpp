@@ -32,6 +32,10 @@ std::span<const Use> Uses::of(const Value& v) const {
   return {uses_.data() + begin, ends_[v.id] - begin};
 }
 
+bool is_used(const Uses& uses, const Value& v) {
+  return std::ranges::any_of(uses.of(v), [](const Use& use) { return use.operand < ir::first_state(*use.op); });
+}
+
 int64_t count_uses(const Block& block, const Value& v) {
   int64_t count = 0;
   for (const Op* op = block.first; op; op = op->next) {

@@ -33,6 +33,8 @@ class Uses {
 
 /// The same for one value, which only the block uses.
 int64_t count_uses(const ir::Block&, const ir::Value&);
+/// The value is used, not only told by the states of checks and polls.
+bool is_used(const Uses&, const ir::Value&);
 
 bool is_for(const ir::Op&);
 bool is_loop(const ir::Op&);

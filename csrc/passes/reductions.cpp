@@ -183,9 +183,7 @@ class Classifier {
 
   /// `flags`: Booleans that are set under a condition, too.
   bool simple(size_t k, bool flags) {
-    bool read = false;
-    for (const Use& use : uses().of(*arg(k))) read |= use.operand < ir::first_state(*use.op);
-    if (!read) {
+    if (!is_used(uses(), *arg(k))) {
       set(k, {Combiner::last_});
       return false;
     }

@@ -64,8 +64,7 @@ std::optional<std::vector<Carried>> combined(const Uses& uses, Op& loop) {
   std::vector<Carried> all;
   for (size_t k = 0; k < carried_count(loop); ++k) {
     const Value& arg = *body_of(loop).args[first_carried(loop) + k];
-    bool read = false;
-    for (const Use& use : uses.of(arg)) read |= use.operand < ir::first_state(*use.op);
+    const bool read = is_used(uses, arg);
     const Chain chain(uses, loop, k);
     const bool reduces = chain.valid() && chain.merges().empty() && chain.compares().empty() &&
                          chain.combiner() != Combiner::recur_ && !ir::is_real(arg.type.dtype);

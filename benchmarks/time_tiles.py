@@ -3,13 +3,13 @@
     python benchmarks/time_tiles.py [--preset L] [--threads 2] [--rounds 7] [--form arrays] [--apart 0] [--json FILE]
 
 For each stencil of the suite, in turns: milliseconds of a call with the pass `time_tiles` and without it
-(`APPY_DISABLE_PASS`), the median of their ratios with its quartiles, and the ratio of their minima. Then, on one thread
-and without the pass, nanoseconds an element and step: at the preset's size, and of arrays that fit into half of the
-second-level cache and of the first-level one, whose rows are as long as there is room for. What a step takes from
-there, no tiling is faster than: `at most` is the ratio of the preset's to the least of the three. Where the arrays of
-the preset do not leave the last cache it says how much there is to gain, and `beyond it` is the gain for arrays of six
-times that size. With `--apart SECONDS` rounds wait that long, in all, until the processors have a core each
-(`apart.py`).
+(`APPY_DISABLE_PASS`), each after one that warms caches and threads as in `run.py`, the median of their ratios with its
+quartiles, and the ratio of their minima. Then, on one thread and without the pass, nanoseconds an element and step: at
+the preset's size, and of arrays that fit into half of the second-level cache and of the first-level one, whose rows
+are as long as there is room for. What a step takes from there, no tiling is faster than: `at most` is the ratio of the
+preset's to the least of the three. Where the arrays of the preset do not leave the last cache it says how much there
+is to gain, and `beyond it` is the gain for arrays of six times that size. With `--apart SECONDS` rounds wait that
+long, in all, until the processors have a core each (`apart.py`).
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ def child(form: str, threads: int) -> None:
             elements = int(np.prod([n - 2 for n in arguments[1].shape])) * arguments[0]
             print(json.dumps(elements), flush=True)
         else:
+            function(*copies(arguments))
             fresh = copies(arguments)
             begin = time.perf_counter()
             function(*fresh)

@@ -6,7 +6,8 @@
 // the last one, what was left out. Both kinds start with all workers at once. Within a tile the points are skewed (Wolf
 // and Lam, 1991): a strip of rows goes through all phases, each some rows behind the one before, so that what is live
 // are a few rows a phase. Of rows that are planes a strip is skewed once more: a few lines at a time go through all
-// phases, so that what is live of one fits into a first-level cache.
+// phases, so that what is live of one fits into a first-level cache. Where both sides of a point are alike, every other
+// group of steps goes through the rows backward: it finds in the worker's cache what the one before went through last.
 //
 // Rules for editors:
 // 1. With R(t, p) = right + t * slope_right of phase p and L likewise, a point needs points of phases before as the
@@ -16,7 +17,9 @@
 //    first one, which has such a tile on one side only, may have less.
 // 2. Point x of (t, p) stands in the strip of x + R(t, p), so that what it needs stands in that strip or one before;
 //    line y of it likewise in the strip of lines of y + its own R(t, p).
-// 3. The order of a phase's points is free: no two of them touch a row that one of them writes, but for its own. The
+// 3. A group that goes backward counts the rows from their end: x of rules 1 and 2 is first + end - 1 - row there. They
+//    hold if L and R are the same for each phase. A worker's blocks are the same rows either way.
+// 4. The order of a phase's points is free: no two of them touch a row that one of them writes, but for its own. The
 //    lines of one row stay in order.
 
 #include "passes/time_tiles.h"
@@ -296,6 +299,10 @@ class Tiler : Arithmetic {
     b_.set_block(&body);
     begin_ = mul(induction(*group), steps_);
     here_ = least(steps_, sub(trips_, begin_));
+    if (is_symmetric()) {
+      Value* pairs = over(induction(*group), i64(2));
+      backward_ = b_.op(Opcode::gt_, {induction(*group), times(pairs, 2)});
+    }
     values_.at(iteration(begin_), carried);
     for (const Op* op = body_of(loop_).first; op; op = op->next) {
       if (op->code != Opcode::poll_) continue;
@@ -317,6 +324,12 @@ class Tiler : Arithmetic {
 
   /// The loop's variable in its n-th iteration.
   Value* iteration(Value* n) { return emit_iteration(b_, loop_, n); }
+
+  /// Is all that is said of a point's left side true of its right side, and the other way round?
+  bool is_symmetric() const {
+    return stencil_.slope_left == stencil_.slope_right &&
+           std::ranges::all_of(stencil_.phases, [](const Phase& p) { return p.left == p.right; });
+  }
 
   /// Both kinds of tiles of a group, and their strips.
   void tiles() {
@@ -356,6 +369,7 @@ class Tiler : Arithmetic {
     across.threads = stencil_.threads;
     Op* tile = count_to(tiles, across, "tile");
     Value* n = induction(*tile);
+    if (backward_) n = b_.select(backward_, sub(add(tiles, -1), n), n);
     const auto bound = [&](Value* at) { return add(first_, sub(over(mul(at, count_), blocks_), lost)); };
     Value *at_low = add(n, kind), *at_high = add(n, 1);
     // The first block has no lower end, the last tile of all no upper end.
@@ -394,8 +408,16 @@ class Tiler : Arithmetic {
     Value* from = sub(&strip, times(&step, stencil_.slope_right));
     for (size_t p = 0; p < stencil_.phases.size(); ++p) {
       const Phase& phase = stencil_.phases[p];
-      Value* first = most(rows_[p].first, most(add(low, starts_[p].low), add(from, -phase.right)));
-      Value* end = least(rows_[p].second, least(add(high, starts_[p].high), add(add(from, strip_), -phase.right)));
+      Value* first = most(add(low, starts_[p].low), add(from, -phase.right));
+      Value* end = least(add(high, starts_[p].high), add(add(from, strip_), -phase.right));
+      if (backward_) {
+        Value* ends = add(first_, end_);
+        Value* mirrored = b_.select(backward_, sub(ends, end), first);
+        end = b_.select(backward_, sub(ends, first), end);
+        first = mirrored;
+      }
+      first = most(rows_[p].first, first);
+      end = least(rows_[p].second, end);
       ir::Loop kind;
       if (phase.loop) {
         kind = *phase.loop->loop;
@@ -482,6 +504,7 @@ class Tiler : Arithmetic {
   std::vector<Range> lines_;  // likewise, of planes
   Value *first_line_ = nullptr, *end_line_ = nullptr, *line_strip_ = nullptr;
   Value *begin_ = nullptr, *here_ = nullptr;  // first iteration of a group, how many it has
+  Value* backward_ = nullptr;                 // does it count rows from their end? null: none does
   Value *slope_low_ = nullptr, *slope_high_ = nullptr;
   std::vector<Starts> starts_;
   Value *low_ = nullptr, *high_ = nullptr;  // of the tile in its first phase

@@ -133,8 +133,8 @@ bool in_openmp() {
   return known && known();
 }
 
-/// Cycles that workers spin before they sleep: about 50 us, less where threads outnumber CPUs.
-uint64_t spin_cycles(int threads) { return threads > affinity_threads() ? 4'000 : 120'000; }
+/// Cycles that workers spin before they sleep: about 100 us, less where threads outnumber CPUs.
+uint64_t spin_cycles(int threads) { return threads > affinity_threads() ? 4'000 : 250'000; }
 
 /// How far a share is. It is given to a worker by idle -> offered; whoever changes `offered` first has the share: the
 /// worker, who then runs it (-> running -> idle), or the caller, who found it still waiting (-> idle).

@@ -300,8 +300,8 @@ class Tiler : Arithmetic {
     begin_ = mul(induction(*group), steps_);
     here_ = least(steps_, sub(trips_, begin_));
     if (is_symmetric()) {
-      Value* pairs = over(induction(*group), i64(2));
-      backward_ = b_.op(Opcode::gt_, {induction(*group), times(pairs, 2)});
+      Value* odd = b_.op(Opcode::mod_, {induction(*group), i64(2)});
+      backward_ = b_.op(Opcode::gt_, {odd, i64(0)});
     }
     values_.at(iteration(begin_), carried);
     for (const Op* op = body_of(loop_).first; op; op = op->next) {
